@@ -29,12 +29,14 @@ use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Object, Resource, Store};
 use berth_webhook::missing::Missing;
 use berth_webhook::pods::NotYet;
+use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::surge::is_open;
-use berth_workload::gates::Gates;
-use berth_workload::native_budget::NativeBudget;
-use berth_workload::node::Node;
-use berth_workload::pod::Pod;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
 use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::Semaphore;

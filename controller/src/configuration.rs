@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::pod::Metadata;
+use berth_workload::objects::pod::Metadata;
 use serde::Deserialize;
 
 /// The ConfigMap, without what is not read.

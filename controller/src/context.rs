@@ -8,11 +8,11 @@ use berth_runtime::driver::Next;
 use berth_runtime::executor::{Executor, Owner};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::store::Store;
-use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
+use berth_workload::blocked;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Deed, Failure, Outcome, Plan, Target, Verb};
-use berth_workload::pod::Pod;
-use berth_workload::stuck;
+use berth_workload::update::inplace::resize::Ability;
 use kube::Client;
 use serde::Serialize;
 
@@ -145,7 +145,7 @@ impl Context {
     ) -> Result<bool, Failure> {
         match serde_json::to_value(old).and_then(|old| Ok((old, serde_json::to_value(new)?))) {
             Ok((old, new)) => {
-                if let Some(event) = stuck::announced::event(&old, &new) {
+                if let Some(event) = blocked::announced::event(&old, &new) {
                     self.executor.record(&Owner::of(object), &event);
                 }
                 self.executor

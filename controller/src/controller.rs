@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Resource};
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 
 use crate::context::Context;
 use crate::reads::Reader;

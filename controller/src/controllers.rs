@@ -28,7 +28,7 @@ use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::{Backoff, Queue};
 use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{Key, Resource, TaskTracker};
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;

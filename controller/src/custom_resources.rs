@@ -14,8 +14,9 @@ use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_api::v1beta1::{ContainerRecreateRequest, PodUnavailableBudget};
 use berth_runtime::{Index, Object, Owned, Resource, Store, object};
-use berth_workload::owner::{self, Reference};
-use berth_workload::{prepull, resource};
+use berth_workload::images::prepull;
+use berth_workload::objects::owner::{self, Reference};
+use berth_workload::objects::resource;
 
 use crate::read::Read;
 use crate::watched::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_runtime::client::Failed;
 use berth_runtime::metrics::FeedMetrics;
 use berth_runtime::{CancellationToken, Change, Key, Resource, Store, feed, object};
-use berth_workload::stateful_workload::StatefulWorkload;
+use berth_workload::objects::untyped_workload::stateful::StatefulWorkload;
 use futures::FutureExt;
 use kube::Client;
 use kube::core::GroupVersionKind;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
 use berth_runtime::client::Failed;
 use berth_workload::budget::count::{Expected, Unknown};
-use berth_workload::pod::{Metadata, Owner, Pod};
+use berth_workload::objects::pod::{Metadata, Owner, Pod};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::core::GroupVersionKind;

@@ -7,7 +7,7 @@ pub(crate) mod printed;
 use anyhow::{Context, bail};
 use berth_api::name::Namespace;
 use berth_runtime::metrics::Metrics;
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 
 use crate::controllers::{self, ExplainedKind};
 use crate::flags::{Explain, Output, Run};

@@ -1,6 +1,6 @@
 //! Feature gates from the command line.
 
-use berth_workload::gates::{ELSEWHERE, Gate, Gates, KNOWN, Maturity};
+use berth_workload::feature_gates::{ELSEWHERE, Gate, Gates, KNOWN, Maturity};
 
 /// Reads `Name=true,Other=false`. `AllAlpha` and `AllBeta` stand for all gates of a stage that are not named themselves.
 /// A gate that has no meaning here is accepted, and a line in the log says why.

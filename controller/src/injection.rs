@@ -18,10 +18,10 @@ use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::{Asked, LeftOut, Wanted};
 use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, SidecarAsk, Sidecars, UNTOUCHED};
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::namespace::Namespace;
-use berth_workload::pod::Pod;
-use berth_workload::revision::{self, Revision};
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::namespace::Namespace;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::revision::{self, Revision};
 use parking_lot::Mutex;
 use serde_json::Value;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Store};
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 use berth_workload::pod_owner::PodOwner;
-use berth_workload::podset::overlap;
+use berth_workload::update::podset::overlap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource as _;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use berth_runtime::Object;
 use berth_runtime::feed::Odd;
-use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
+use berth_workload::feature_gates::Gates;
+use berth_workload::update::inplace::resize::Ability;
 use serde_json::{Value, json};
 
 use crate::controller::Controller;

@@ -11,8 +11,8 @@ use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_kinds::persistentpodstate::Pinning;
 use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, NotYet, PinnedWorkload, Records, Scope};
-use berth_workload::owner::group;
-use berth_workload::pin::pin;
+use berth_workload::objects::owner::group;
+use berth_workload::update::pin::pin;
 use parking_lot::Mutex;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use berth_runtime::election::Leadership;
 use berth_runtime::object::{PERSISTENT_POD_STATES, SIDECAR_SETS};
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::resource::{
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::resource::{
     CONTAINER_RECREATE_REQUESTS, DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
 };
 use kube::Client;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::names::GROUP;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_runtime::{Object, Store, object};
-use berth_workload::owner::group;
+use berth_workload::objects::owner::group;
 use jiff::Timestamp;
 
 use crate::custom_resources::STATES_BY_TARGET;

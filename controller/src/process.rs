@@ -11,8 +11,8 @@ use berth_runtime::metrics::Metrics;
 use berth_runtime::object::SIDECAR_SETS;
 use berth_runtime::supervisor::Supervisor;
 use berth_webhook::deletions::RefusedDeletions;
-use berth_workload::gates::Gates;
-use berth_workload::resource::UNITED_DEPLOYMENTS;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 use kube::Client;
 
 use crate::budgets::review::refusals::Refusals;

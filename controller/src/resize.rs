@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use berth_runtime::CancellationToken;
 use berth_runtime::client::{self, Failed};
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::inplace::resize::Ability;
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::update::inplace::resize::Ability;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 

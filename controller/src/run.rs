@@ -11,7 +11,7 @@ use berth_runtime::expectations::Expectations;
 use berth_runtime::handover;
 use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client};
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 

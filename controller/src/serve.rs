@@ -7,7 +7,7 @@ use anyhow::Context;
 use berth_runtime::http;
 use berth_webhook::deletions::RefusedDeletions;
 use berth_webhook::{PodIdentity, Readiness};
-use berth_workload::gates::{Gate, Gates};
+use berth_workload::feature_gates::{Gate, Gates};
 
 use crate::budgets::PodBudgets;
 use crate::controllers;

@@ -26,11 +26,11 @@ use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus, phase};
-use berth_workload::gates::Gates;
-use berth_workload::node::Node;
-use berth_workload::pod::Pod;
-use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
-use berth_workload::resource::BROADCAST_JOBS;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::BROADCAST_JOBS;
+use berth_workload::update::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 
 pub use decide::decide;
 pub use news::{News, is_news};

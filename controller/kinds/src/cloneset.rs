@@ -21,8 +21,8 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::CloneSet;
-use berth_workload::claim::Claim;
-use berth_workload::owner::{CLONE_SET, OwnerKey};
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::owner::{CLONE_SET, OwnerKey};
 use berth_workload::pod_owner;
 
 pub use berth_workload::pod_owner::decide::decide;

@@ -1,6 +1,6 @@
 //! ContainerRecreateRequest: containers of a pod that are restarted in place, one after the other.
 //!
-//! The node's daemon stops them, as the node's NodeImage asks ([`berth_workload::recreate::stop`]). What is decided here is whose turn it
+//! The node's daemon stops them, as the node's NodeImage asks ([`berth_workload::update::recreate::stop`]). What is decided here is whose turn it
 //! is, whether the pod is out of service first, how far each container is, and when the request is over.
 
 mod blocked;
@@ -17,10 +17,10 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::ContainerRecreateRequest;
-use berth_workload::gates::Gates;
-use berth_workload::node::image::NodeImage;
-use berth_workload::pod::Pod;
-use berth_workload::recreate::{Course, current, pod_uid};
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::recreate::{Course, current, pod_uid};
 use serde_json::Value;
 
 pub use decide::decide;

@@ -22,7 +22,7 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::{DaemonSet, RollingUpdateType};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use berth_workload::pod_owner;
 
 pub use adopt::namesakes;

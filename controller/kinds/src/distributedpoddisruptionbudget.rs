@@ -19,10 +19,10 @@ use berth_workload::budget::beyond;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Unknown, View};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Whole};
+use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::{Rules, floor};
-use berth_workload::native_budget::NativeBudget;
+use berth_workload::objects::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
-use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 

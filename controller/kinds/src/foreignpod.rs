@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use berth_api::names::annotation::SIDECARSET_HASH;
 use berth_workload::budget::surge::{is_leftover, is_replaced};
-use berth_workload::launch;
-use berth_workload::owner::{self, Reference};
+use berth_workload::objects::owner::{self, Reference};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::gates::{self, KRUISE_POD_READY};
+use berth_workload::objects::resource::BROADCAST_JOBS;
 use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
-use berth_workload::pod::Pod;
-use berth_workload::pod::gates::{self, KRUISE_POD_READY};
-use berth_workload::resource::BROADCAST_JOBS;
+use berth_workload::update::launch;
 use jiff::{SignedDuration, Timestamp};
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 
 pub use decide::decide;
 pub use status::status;

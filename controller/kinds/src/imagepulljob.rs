@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_workload::gates::Gates;
-use berth_workload::node::image::NodeImage;
+use berth_workload::feature_gates::Gates;
+use berth_workload::images::pull;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::Refusal;
-use berth_workload::pod::Pod;
-use berth_workload::pull;
 
 pub use decide::decide;
 pub use news::{concerns, concerns_pod, needs_pods};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use berth_api::image;
 use berth_api::v1beta1::nodeimage::{ImageTagSpec, SyncStatus, SyncStatusPhase};
-use berth_workload::node::image::{NodeImage, entry, is_of_an_earlier_node};
-use berth_workload::node::{Node, Taint};
+use berth_workload::objects::node::image::{NodeImage, entry, is_of_an_earlier_node};
+use berth_workload::objects::node::{Node, Taint};
+use berth_workload::objects::resource::NODES;
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
-use berth_workload::resource::NODES;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

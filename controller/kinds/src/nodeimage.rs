@@ -13,10 +13,10 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_workload::node::Node;
-use berth_workload::node::image::NodeImage;
-use berth_workload::pod::Pod;
-use berth_workload::recreate::stop::Requested;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::recreate::stop::Requested;
 
 pub use decide::{decide, job_bears_on};
 pub use inspect::{bears_on, question};

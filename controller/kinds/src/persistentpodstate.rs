@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
-use berth_workload::node::Node;
-use berth_workload::ordinals::Ordinals;
-use berth_workload::pod::Pod;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::ordinals::Ordinals;
+use berth_workload::objects::pod::Pod;
 
 pub use decide::decide;
 pub use explain::explain;

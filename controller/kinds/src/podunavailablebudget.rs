@@ -13,7 +13,7 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::View;
-use berth_workload::native_budget::NativeBudget;
+use berth_workload::budget::native::NativeBudget;
 
 pub use decide::{beyond, decide};
 pub use explain::explain;

@@ -48,10 +48,10 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::{
     SidecarSet, SidecarSetCondition, SidecarSetUpdateStrategyType,
 };
-use berth_workload::gates::Gates;
-use berth_workload::node::image::NodeImage;
-use berth_workload::pod::Pod;
-use berth_workload::revision::Revision;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::revision::Revision;
 use jiff::Timestamp;
 
 pub use condition::{forget, speaks_of, spoken_of};
@@ -83,7 +83,7 @@ pub struct Snapshot {
     pub strangers: Vec<Arc<Pod>>,
     /// The pod that its status says is replaced, whatever its labels are by now.
     pub repaired: Option<Arc<Pod>>,
-    /// Its revisions, sorted oldest first ([`berth_workload::revision::sort`]).
+    /// Its revisions, sorted oldest first ([`berth_workload::update::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.
     pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,

@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::{MAX_MIN_READY_SECONDS, StatefulSetSpec};
-use berth_workload::claim::Claim;
-use berth_workload::node::Node;
-use berth_workload::pod::Pod;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
 use berth_workload::pod_owner;
 
 pub use berth_workload::pod_owner::decide::decide;

@@ -26,13 +26,13 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
-use berth_workload::owner::Reference;
+use berth_workload::objects::owner::Reference;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
+use berth_workload::objects::untyped_workload::UntypedWorkload;
 use berth_workload::plan::Refusal;
-use berth_workload::pod::Pod;
-use berth_workload::podset::Unreadable;
-use berth_workload::resource::UNITED_DEPLOYMENTS;
-use berth_workload::revision::{Revision, TEMPLATE_HASH_LABEL};
-use berth_workload::untyped_workload::UntypedWorkload;
+use berth_workload::update::podset::Unreadable;
+use berth_workload::update::revision::{Revision, TEMPLATE_HASH_LABEL};
 
 pub use decide::decide;
 pub use explain::explain;

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_workload::merge_patch::merge_patch;
+use berth_workload::objects::patch::merge::merge_patch;
 use berth_workload::plan::{Action, Event, Failure, Outcome, Plan, Stage, Step, Target};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;

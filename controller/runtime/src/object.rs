@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::queue::QueueKey;
-use berth_workload::owner::{OwnerKey, Reference};
-use berth_workload::pod::Pod;
-pub use berth_workload::resource::*;
+use berth_workload::objects::owner::{OwnerKey, Reference};
+use berth_workload::objects::pod::Pod;
+pub use berth_workload::objects::resource::*;
 use serde::de::DeserializeOwned;
 
 /// An object that a [`crate::Store`] can hold. Implement it on a type with only the fields that are read.

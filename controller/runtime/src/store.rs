@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
 use berth_api::weight::Limits;
-use berth_workload::owner::OwnerKey;
+use berth_workload::objects::owner::OwnerKey;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -78,7 +78,7 @@ impl<T> Index<T> {
 pub mod pods {
     use super::Index;
     use berth_api::names::label;
-    use berth_workload::pod::Pod;
+    use berth_workload::objects::pod::Pod;
 
     /// By the node that the pod is bound to.
     pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));

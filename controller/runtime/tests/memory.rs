@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use berth_runtime::object::{NODE_IMAGES, NODES};
 use berth_runtime::{Object, Resource, Store};
-use berth_workload::node::Node;
-use berth_workload::node::image::NodeImage;
-use berth_workload::pod::Metadata;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Metadata;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 

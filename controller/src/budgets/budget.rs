@@ -14,11 +14,13 @@ use berth_workload::budget::federation::{Brings, Origin, Shared, Told};
 use berth_workload::budget::judge::Account;
 use berth_workload::budget::target::may_be_of;
 use berth_workload::budget::{Fault, Rules, floor};
-use berth_workload::gates::Gates;
-use berth_workload::merge_patch::merge_patch;
-use berth_workload::pod::Metadata;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
-use berth_workload::selector::Selector;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::patch::merge::merge_patch;
+use berth_workload::objects::pod::Metadata;
+use berth_workload::objects::resource::{
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
+use berth_workload::objects::selector::Selector;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};

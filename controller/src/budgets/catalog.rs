@@ -9,8 +9,10 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPol
 use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource};
-use berth_workload::pod::Pod;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
 use berth_workload::share;
 use jiff::Timestamp;
 

@@ -12,11 +12,13 @@ use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::drain::{self, Drain, Fate, Other, Place, Remainder, Resident};
 use berth_workload::budget::federation::{Shared, Told};
+use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::surge::Instead;
-use berth_workload::native_budget::NativeBudget;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
 use berth_workload::plan::Waiting;
-use berth_workload::pod::Pod;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use jiff::Timestamp;
 
 use crate::budgets::federation::reported;

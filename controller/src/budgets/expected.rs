@@ -7,7 +7,7 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_workload::budget::count::Expected;
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use tokio::time::Instant;
 
 use crate::budgets::{Budget, Holds, PodBudgets, views};

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use berth_runtime::Key;
 use berth_runtime::executor::Owner;
 use berth_webhook::pods::{Change, Disruption};
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Deed, Failure, Plan, Step, Target, Verb};
-use berth_workload::resource::PODS;
 use serde_json::{Value, json};
 
 use crate::budgets::{Budget, BudgetKey, PodBudgets};

@@ -13,7 +13,9 @@ use berth_runtime::Key;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Told};
 use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::objects::resource::{
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
 use futures::future::try_join_all;
 use serde_json::json;
 use tokio::time::Instant;

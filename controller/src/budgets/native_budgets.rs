@@ -8,9 +8,9 @@ use berth_runtime::Object;
 use berth_runtime::client;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::child::{Keeper, Without, keeps};
-use berth_workload::native_budget::{NativeBudget, RefusedNatively, are_asked, refused};
-use berth_workload::pod::Pod;
-use berth_workload::resource::POD_DISRUPTION_BUDGETS;
+use berth_workload::budget::native::{NativeBudget, RefusedNatively, are_asked, refused};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 
 use crate::budgets::{Budget, BudgetStores, PodBudgets};
 use crate::watched::{Watched, by_namespace};

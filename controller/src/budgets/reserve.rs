@@ -8,8 +8,8 @@ use berth_webhook::pods::NotYet;
 use berth_workload::budget::judge::{Decision, kept};
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::{Instead, is_released};
-use berth_workload::pod::Pod;
-use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 
 use crate::budgets::catalog::holding::Holding;
 use crate::budgets::{BudgetKey, PodBudgets};

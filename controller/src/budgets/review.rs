@@ -10,8 +10,8 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 
 use berth_webhook::pods::{Budgets, Change, Disruption, NotYet};
 use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller};
-use berth_workload::native_budget::RefusedNatively;
-use berth_workload::pod::Pod;
+use berth_workload::budget::native::RefusedNatively;
+use berth_workload::objects::pod::Pod;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 
@@ -21,8 +21,8 @@ use crate::budgets::review::disruption::{operation, replaced, shown_uid};
 use crate::budgets::{BudgetStores, PodBudgets, UNREAD};
 use berth_runtime::executor::Owner;
 use berth_workload::budget::ledger::Request;
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::Event;
-use berth_workload::resource::PODS;
 
 /// As many budgets a warning names.
 const NAMED: usize = 3;

@@ -12,9 +12,9 @@ use berth_workload::budget::asked::is_asked_about;
 use berth_workload::budget::disruption;
 use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Deed, Failure, Plan, Verb};
-use berth_workload::pod::Pod;
-use berth_workload::resource::PODS;
 use futures::future::join_all;
 
 use crate::budgets::catalog::holding::{Holding, Looked};

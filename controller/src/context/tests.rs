@@ -1,4 +1,4 @@
-use berth_workload::resource::{POD_TEMPLATES, PODS};
+use berth_workload::objects::resource::{POD_TEMPLATES, PODS};
 use jiff::SignedDuration;
 
 use super::*;

@@ -15,12 +15,12 @@ use berth_runtime::feed::Odd;
 use berth_runtime::object::{BROADCAST_JOBS, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store, turn};
-use berth_workload::gates::Gates;
-use berth_workload::node::Node;
-use berth_workload::owner::Reference;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::owner::Reference;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::podset::{Phases, Unreadable};
+use berth_workload::update::podset::{Phases, Unreadable};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 

@@ -3,7 +3,7 @@
 use berth_api::names::label;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
 use berth_kinds::cloneset::CloneSetOwner;
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 
 use crate::controllers::pod_owner::{self, Controlled, Objects};
 use crate::podset::Observed;

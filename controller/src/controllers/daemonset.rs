@@ -8,9 +8,9 @@ use berth_kinds::daemonset::{DaemonSetOwner, News, is_another, is_urgent, namesa
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Store, object};
-use berth_workload::gates::Gates;
-use berth_workload::node::Node;
-use berth_workload::pod::Metadata;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Metadata;
 use parking_lot::Mutex;
 
 use crate::controllers::pod_owner::{self, Controlled, Objects, is_news};

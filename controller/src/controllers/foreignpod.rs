@@ -10,7 +10,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::pods::BY_NAMESPACE;
 use berth_runtime::{Change, Key, Object, Resource, Store, object};
 use berth_workload::budget::surge::is_leftover;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 
 use crate::context::{Context, next};

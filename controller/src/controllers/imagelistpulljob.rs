@@ -9,9 +9,9 @@ use berth_runtime::driver::Next;
 use berth_runtime::object::{IMAGE_LIST_PULL_JOBS, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store};
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
+use berth_workload::images::pull::closed;
 use berth_workload::plan::{Action, Outcome};
-use berth_workload::pull::closed;
 use jiff::Timestamp;
 
 use crate::context::Context;

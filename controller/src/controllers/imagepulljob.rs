@@ -10,11 +10,11 @@ use berth_runtime::object::IMAGE_PULL_JOBS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store, turn};
-use berth_workload::gates::Gates;
-use berth_workload::node::image::NodeImage;
+use berth_workload::feature_gates::Gates;
+use berth_workload::images::pull::closed;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::pull::closed;
 use jiff::Timestamp;
 
 use crate::context::{Context, LARGE};

@@ -7,8 +7,8 @@ use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store, object};
-use berth_workload::node::Node;
-use berth_workload::node::image::NodeImage;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::image::NodeImage;
 use jiff::Timestamp;
 
 use crate::context::{Context, next};

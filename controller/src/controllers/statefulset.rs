@@ -8,9 +8,9 @@ use berth_kinds::statefulset::{StatefulSetOwner, former_claims, names_to_look_at
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Store};
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::ordinals::{ordinal_of, set_and_ordinal};
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::ordinals::{ordinal_of, set_and_ordinal};
+use berth_workload::objects::pod::{Metadata, Pod};
 
 use crate::controllers::pod_owner::{self, Controlled, Objects};
 use crate::pod_states;

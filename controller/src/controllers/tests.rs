@@ -1,5 +1,5 @@
 use berth_api::kinds::KINDS;
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
 
 use super::*;
 

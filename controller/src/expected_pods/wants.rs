@@ -1,8 +1,8 @@
 //! What workloads say of how many pods they want, and of which.
 
 use berth_api::names::GROUP;
-use berth_workload::pod::Metadata;
-use berth_workload::selector::Selector;
+use berth_workload::objects::pod::Metadata;
+use berth_workload::objects::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 

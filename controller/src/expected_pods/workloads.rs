@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_runtime::client::Failed;
 use berth_workload::budget::expected::Wanted;
 use berth_workload::budget::surge::is_released;
-use berth_workload::pod::{Owner, Pod};
+use berth_workload::objects::pod::{Owner, Pod};
 
 use super::{ExpectedPods, MOST_OWNERS, Top, Uncounted};
 

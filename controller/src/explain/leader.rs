@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::flags::Run;
 use berth_runtime::{Resource, client};
-use berth_workload::resource::PODS;
+use berth_workload::objects::resource::PODS;
 use kube::Client;
 use serde_json::Value;
 use tokio::time::timeout;

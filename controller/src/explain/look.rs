@@ -7,9 +7,9 @@ use berth_api::commands;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::NODES;
 use berth_runtime::{Object, Resource};
-use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
+use berth_workload::feature_gates::Gates;
 use berth_workload::plan::{Outcome, Plan, Waiting};
+use berth_workload::update::inplace::resize::Ability;
 use kube::{Client, CustomResourceExt};
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use berth_api::names::condition;
+use berth_workload::blocked;
 use berth_workload::plan::{Failure, Plan, Stage, Step, Waiting};
-use berth_workload::stuck;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl Explained {
                 .cloned()
         };
         let told = of(old).filter(|_| !plan.is_idle());
-        let is_refusal = |told: &Value| told["reason"].as_str().is_some_and(stuck::is_of_write);
+        let is_refusal = |told: &Value| told["reason"].as_str().is_some_and(blocked::is_of_write);
         let (refused, lapsed) = (told.clone().filter(is_refusal), told);
         let blocked = refused.or_else(|| of(status)).or(lapsed);
         Self {

@@ -14,7 +14,7 @@ use berth_runtime::{Object, turn};
 use berth_webhook::pods::{
     Injected, Injector, Labels, Lacks, NotYet, PROBE, asked_warning, left_out_warning,
 };
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
 use berth_workload::plan::{Action, Body, Plan};
 use jiff::Timestamp;
 use serde_json::Value;

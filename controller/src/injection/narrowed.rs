@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::namespace::Namespace;
-use berth_workload::selector::Selector;
+use berth_workload::objects::namespace::Namespace;
+use berth_workload::objects::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::watched::Watched;

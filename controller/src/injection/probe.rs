@@ -10,7 +10,7 @@ use berth_runtime::client::{self, DryRun, Failed};
 use berth_runtime::object::PODS;
 use berth_webhook::NO_TOKEN;
 use berth_webhook::pods::{PROBE, says_asked, says_left_out};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use kube::Client;
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_runtime::{Change, Object, Store};
-use berth_workload::namespace::Namespace;
-use berth_workload::pod::Pod;
-use berth_workload::selector::Selector;
+use berth_workload::objects::namespace::Namespace;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use parking_lot::{Mutex, MutexGuard};
 

@@ -1,5 +1,5 @@
+use berth_workload::objects::resource::DEPLOYMENTS;
 use berth_workload::plan::{Deed, Target};
-use berth_workload::resource::DEPLOYMENTS;
 use serde_json::json;
 
 use super::*;

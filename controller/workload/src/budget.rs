@@ -15,6 +15,7 @@ pub mod federation;
 pub mod floor;
 pub mod judge;
 pub mod ledger;
+pub mod native;
 pub mod sharing;
 pub mod surge;
 pub mod target;
@@ -31,10 +32,10 @@ use berth_api::v1beta1::podunavailablebudget::{
     PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy,
 };
 
-use crate::gates::{Gate, Gates};
-use crate::intstr::{Round, resolve};
-use crate::pod::{Metadata, Pod};
-use crate::selector::Selector;
+use crate::feature_gates::{Gate, Gates};
+use crate::objects::intstr::{Round, resolve};
+use crate::objects::pod::{Metadata, Pod};
+use crate::objects::selector::Selector;
 use berth_api::names::annotation::PUB_NO_PROTECT;
 
 /// What a budget says, checked.

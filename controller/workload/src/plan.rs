@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::pod::{Condition, Pod};
-use crate::pod_patch::Resizes;
-use crate::resource::Resource;
+use crate::objects::patch::pod::Resizes;
+use crate::objects::pod::{Condition, Pod};
+use crate::objects::resource::Resource;
 
-pub use crate::pod_patch::PodPatch;
-pub use crate::target::Target;
+pub use crate::objects::patch::pod::PodPatch;
+pub use crate::objects::target::Target;
 
 pub use deed::{Deed, Verb};
 pub use objects::Object;

@@ -12,18 +12,18 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::condition::WorkloadStatus;
-use crate::gates::Gates;
-use crate::inplace::resize::Ability;
-use crate::node::Node;
-use crate::node::image::NodeImage;
+use crate::blocked::Cause;
+use crate::feature_gates::Gates;
+use crate::objects::condition::WorkloadStatus;
+use crate::objects::node::Node;
+use crate::objects::node::image::NodeImage;
+use crate::objects::pod::{Metadata, Pod};
 use crate::plan::{Outcome, Plan, Refusal, Stage, Step};
-use crate::pod::{Metadata, Pod};
-use crate::podset::adopt::Orphans;
-use crate::podset::history::{self, Revisions};
-use crate::podset::{Phases, Scene, Unreadable, Workload};
-use crate::revision::Revision;
-use crate::stuck::Cause;
+use crate::update::inplace::resize::Ability;
+use crate::update::podset::adopt::Orphans;
+use crate::update::podset::history::{self, Revisions};
+use crate::update::podset::{Phases, Scene, Unreadable, Workload};
+use crate::update::revision::Revision;
 
 /// A kind that owns pods. A value has what only this kind adds to a [`Snapshot`].
 pub trait PodOwner: Clone + Debug + Sized {
@@ -128,14 +128,14 @@ pub struct Snapshot<K: PodOwner> {
     pub set: Arc<K::Object>,
     /// What only its kind has.
     pub own: K,
-    /// Every pod that it controls and that its selector matches ([`crate::podset::split_by_selector`]), those being deleted
+    /// Every pod that it controls and that its selector matches ([`crate::update::podset::split_by_selector`]), those being deleted
     /// included.
     pub pods: Vec<Arc<Pod>>,
     /// Those that it controls and that its selector does not match any more.
     pub strays: Vec<Arc<Pod>>,
     /// Objects without a controller that it may adopt.
     pub orphans: Orphans,
-    /// Every revision that it controls, sorted oldest first ([`crate::revision::sort`]).
+    /// Every revision that it controls, sorted oldest first ([`crate::update::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.
     pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
@@ -145,7 +145,7 @@ pub struct Snapshot<K: PodOwner> {
     pub jobs: Option<Vec<Arc<ImagePullJob>>>,
     /// Its pods, claims and revisions that cannot be read, by kind and name. `pods` has these pods as they were last read.
     pub unreadable: Vec<Unreadable>,
-    /// Names of the older workloads of its kind and namespace with which it overlaps ([`crate::podset::overlap`]), sorted.
+    /// Names of the older workloads of its kind and namespace with which it overlaps ([`crate::update::podset::overlap`]), sorted.
     pub overlapping: Vec<String>,
     /// Pods that ended one soon after the other.
     pub ended: K::Ended,

@@ -16,22 +16,22 @@ use berth_kinds::{
     broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob,
     joiningnode, nodeimage, statefulset,
 };
-use berth_workload::claim::Claim;
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::inplace::resize::Ability;
-use berth_workload::node::image::NodeImage;
-use berth_workload::node::{Node, image};
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::node::{Node, image};
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Failure, Outcome, Plan};
-use berth_workload::pod::Pod;
 use berth_workload::pod_owner::decide::decide;
 use berth_workload::pod_owner::status::status;
 use berth_workload::pod_owner::{PodOwner, Snapshot, orphans};
-use berth_workload::podset::adopt::Orphans;
-use berth_workload::podset::ended::Ended;
-use berth_workload::podset::overlap::overlap;
-use berth_workload::podset::{Phases, split_by_selector};
-use berth_workload::recreate::stop::Requested;
-use berth_workload::revision::{self, Revision};
+use berth_workload::update::inplace::resize::Ability;
+use berth_workload::update::podset::adopt::Orphans;
+use berth_workload::update::podset::ended::Ended;
+use berth_workload::update::podset::overlap::overlap;
+use berth_workload::update::podset::{Phases, split_by_selector};
+use berth_workload::update::recreate::stop::Requested;
+use berth_workload::update::revision::{self, Revision};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -9,10 +9,10 @@ use berth_kinds::uniteddeployment::division::{Division, Finding, Mode, Subset, d
 use berth_kinds::uniteddeployment::{
     Round, Snapshot, SubsetKind, SubsetWorkload, decide, explain, status,
 };
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::untyped_workload::UntypedWorkload;
 use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::revision::{self, Revision};
-use berth_workload::untyped_workload::UntypedWorkload;
+use berth_workload::update::revision::{self, Revision};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;

@@ -3,10 +3,10 @@
 use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use berth_runtime::client::refusal;
 use berth_runtime::feed::event::{Event, event, page};
-use berth_workload::claim::Claim;
-use berth_workload::node::Node;
-use berth_workload::pod::Pod;
-use berth_workload::revision::Revision;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::revision::Revision;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use serde::de::DeserializeOwned;
 

@@ -79,7 +79,7 @@ pub struct Spec {
     /// The one node that it may be bound to, where its affinity names one.
     #[serde(
         rename = "affinity",
-        deserialize_with = "berth_workload::pod::pinned::to_node"
+        deserialize_with = "berth_workload::objects::pod::pinned::to_node"
     )]
     pub pinned_to: Option<Box<str>>,
     /// Containers that start before the others. Those that are to end have ended at once, and nothing is told of them.

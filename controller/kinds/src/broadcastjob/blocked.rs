@@ -3,9 +3,9 @@
 use berth_api::commands::{self, Named};
 use berth_api::names::label::BROADCASTJOB_NAME;
 use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType};
+use berth_workload::blocked::{self, Cause, Grade};
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
-use berth_workload::resource::PODS;
-use berth_workload::stuck::{self, Cause, Grade};
 use jiff::{SignedDuration, Timestamp};
 
 use super::mark::Verdict;
@@ -32,18 +32,18 @@ pub(super) fn set(
     now: Timestamp,
 ) {
     let scene = snapshot.scene();
-    let mut causes = stuck::of_writes(&scene, plan, outcome, now);
+    let mut causes = blocked::of_writes(&scene, plan, outcome, now);
     causes.extend(taken(snapshot, outcome, now));
     if let Some(stand) = stand {
         causes.extend(nowhere(snapshot, stand, new, now));
         causes.extend(paused(snapshot, stand, outcome, now));
     }
-    causes.extend(stuck::of_pods(&scene, plan, now));
+    causes.extend(blocked::of_pods(&scene, plan, now));
     causes.retain(|cause| cause.reason != NO_CAUSE);
     if is_finished(new) {
         causes.clear();
     }
-    stuck::set_blocked(&mut new.conditions, &scene.workload, causes, now);
+    blocked::set_blocked(&mut new.conditions, &scene.workload, causes, now);
 }
 
 /// The job has no node, and cannot be completed without.

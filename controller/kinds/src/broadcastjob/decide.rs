@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, phase};
+use berth_workload::blocked;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::BROADCAST_JOBS;
 use berth_workload::plan::{Action, Body, Event, Plan, Step, Target};
-use berth_workload::pod::Pod;
-use berth_workload::podset::unreadable;
-use berth_workload::resource::BROADCAST_JOBS;
-use berth_workload::{launch, stuck};
+use berth_workload::update::launch;
+use berth_workload::update::podset::unreadable;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -42,7 +43,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         return plan;
     }
     let scene = snapshot.scene();
-    stuck::watch(&scene, &mut plan, now);
+    blocked::watch(&scene, &mut plan, now);
     launch::release(&snapshot.pods, &mut plan);
     // What cannot be read may be any node's.
     if let Some(refusal) = unreadable::refusal(&scene) {

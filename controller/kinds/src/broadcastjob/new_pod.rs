@@ -2,11 +2,11 @@
 
 use berth_api::names::label;
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
-use berth_workload::launch;
-use berth_workload::node::placement::pin_to_node;
-use berth_workload::owner::controller_reference;
-use berth_workload::podset::new_pod;
-use berth_workload::resource::BROADCAST_JOBS;
+use berth_workload::objects::node::placement::pin_to_node;
+use berth_workload::objects::owner::controller_reference;
+use berth_workload::objects::resource::BROADCAST_JOBS;
+use berth_workload::update::launch;
+use berth_workload::update::podset::new_pod;
 use serde_json::{Value, json};
 
 /// The pod for one node, from the job's template: with the labels by which a job's pods are found, without readiness gates,

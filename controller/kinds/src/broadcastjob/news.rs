@@ -1,7 +1,7 @@
 //! Which changes of nodes concern a job.
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
-use berth_workload::node::Node;
+use berth_workload::objects::node::Node;
 
 use super::place::{Answer, Where};
 

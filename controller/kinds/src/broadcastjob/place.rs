@@ -1,7 +1,7 @@
 //! On which nodes a job's pods may run.
 
-use berth_workload::node::Node;
-use berth_workload::node::placement::{Fit, Placement};
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::placement::{Fit, Placement};
 use serde_json::Value;
 
 use super::requests::Requests;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::node::Node;
-use berth_workload::revision::quantity::thousandths;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::quantity::thousandths;
 use serde_json::{Map, Value};
 
 /// What a pod of a template asks for, by resource, in thousandths.

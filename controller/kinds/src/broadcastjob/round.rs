@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::broadcastjob::{BroadcastJob, FailurePolicyType};
-use berth_workload::node::Node;
-use berth_workload::pod::Pod;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

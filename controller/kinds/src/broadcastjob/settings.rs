@@ -6,9 +6,9 @@ use berth_api::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
 use berth_api::v1beta1::broadcastjob::{
     BroadcastJob, CompletionPolicyType, DEFAULT_PARALLELISM, FailurePolicyType, wait_after_node,
 };
-use berth_workload::intstr::{self, Round};
-use berth_workload::launch;
+use berth_workload::objects::intstr::{self, Round};
 use berth_workload::plan::Refusal;
+use berth_workload::update::launch;
 use jiff::SignedDuration;
 use serde_json::Value;
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus};
-use berth_workload::gates::Gates;
-use berth_workload::node::Node;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Failure, Outcome, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::podset::Phases;
+use berth_workload::update::podset::Phases;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use berth_api::names::condition;
 use berth_api::v1beta1::broadcastjob::{
     BroadcastJobStatus, FailurePolicyType, JobCondition, phase,
 };
-use berth_workload::condition::number;
+use berth_workload::objects::condition::number;
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
-use berth_workload::resource::PODS;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

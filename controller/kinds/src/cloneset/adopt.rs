@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use berth_workload::claim::Claim;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::plan::{Action, Plan, Step, Target};
-use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::adopt::{self, MOST};
-use berth_workload::podset::history::Revisions;
-use berth_workload::revision::{self, REVISION_LABEL};
-use berth_workload::rollout::Numbers;
+use berth_workload::update::podset::adopt::{self, MOST};
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::revision::{self, REVISION_LABEL};
+use berth_workload::update::rollout::Numbers;
 use jiff::Timestamp;
 use serde_json::json;
 

@@ -1,10 +1,10 @@
 //! The condition `Blocked` of a CloneSet.
 
 use berth_api::v1beta1::cloneset::CloneSetStatus;
+use berth_workload::blocked::{self, Cause, Grade};
+use berth_workload::images::prepull;
 use berth_workload::plan::{Outcome, Plan};
-use berth_workload::podset::overlap;
-use berth_workload::prepull;
-use berth_workload::stuck::{self, Cause, Grade};
+use berth_workload::update::podset::overlap;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ pub(super) fn causes(
     now: Timestamp,
 ) -> Vec<Cause> {
     let scene = snapshot.scene();
-    let mut causes = stuck::of_writes(&scene, plan, outcome, now);
+    let mut causes = blocked::of_writes(&scene, plan, outcome, now);
     let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
     let hazard = hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
     let no_budget = no_budget(snapshot, new)
@@ -28,7 +28,7 @@ pub(super) fn causes(
     causes.extend(hazard.into_iter().chain(no_budget));
     causes.extend(ended::failing(snapshot, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
-    causes.extend(stuck::of_pods(&scene, plan, now));
+    causes.extend(blocked::of_pods(&scene, plan, now));
     causes
 }
 

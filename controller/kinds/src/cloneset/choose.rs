@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use berth_workload::inplace::{inherited, steps};
-use berth_workload::lifecycle;
-use berth_workload::pod::{Pod, availability, order};
-use berth_workload::podset::chosen::Chosen;
-use berth_workload::podset::history::Revisions;
-use berth_workload::podset::way::Ways;
-use berth_workload::predownload::Holding;
-use berth_workload::revision::Revision;
-use berth_workload::rollout::{self, Candidate, Numbers, repair};
+use berth_workload::images::predownload::Holding;
+use berth_workload::objects::pod::lifecycle;
+use berth_workload::objects::pod::{Pod, availability};
+use berth_workload::update::inplace::{inherited, steps};
+use berth_workload::update::pod_order;
+use berth_workload::update::podset::chosen::Chosen;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::podset::way::Ways;
+use berth_workload::update::revision::Revision;
+use berth_workload::update::rollout::{self, Candidate, Numbers, repair};
 use jiff::Timestamp;
 
 use super::settings::Settings;
@@ -80,8 +81,8 @@ fn is_begun(pod: &Pod) -> bool {
 fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     let (mut begun, mut waiting): (Vec<_>, Vec<_>) =
         candidates.into_iter().partition(|pod| is_begun(pod));
-    order::for_update(&mut begun);
-    order::for_update(&mut waiting);
+    pod_order::for_update(&mut begun);
+    pod_order::for_update(&mut waiting);
     let mut waiting = settings.order.arrange(waiting, pods);
     waiting.sort_by_key(|pod| !repair::is_broken(pod));
     begun.append(&mut waiting);

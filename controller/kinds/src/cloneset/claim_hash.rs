@@ -4,13 +4,14 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
-use berth_workload::gates::Gate;
-use berth_workload::inplace::change::Change;
-use berth_workload::inplace::kubelet_hash::deep_hash;
-use berth_workload::podset::way::Policy;
-use berth_workload::revision::{Revision, quantity};
+use berth_api::fields::template::VolumeClaimTemplate;
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::quantity;
+use berth_workload::update::inplace::change::Change;
+use berth_workload::update::inplace::kubelet_hash::deep_hash;
+use berth_workload::update::podset::way::Policy;
+use berth_workload::update::revision::Revision;
 use serde_json::Value;
 
 use super::Snapshot;

@@ -18,13 +18,13 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::names::{annotation, label};
-use berth_workload::claim::Claim;
+use berth_api::fields::template::VolumeClaimTemplate;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Body, Plan, Step};
-use berth_workload::pod::Pod;
-use berth_workload::podset::Uids;
-use berth_workload::podset::claim_template::{self, claim_name};
+use berth_workload::update::podset::Uids;
+use berth_workload::update::podset::claim_template::{self, claim_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -4,21 +4,22 @@ use std::sync::Arc;
 
 use berth_api::names::label;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::lifecycle;
+use berth_workload::blocked::{Cause, tell_of_unavailable};
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::images::predownload;
+use berth_workload::objects::pod::gates::OF_NEW_PODS;
+use berth_workload::objects::pod::lifecycle;
+use berth_workload::objects::pod::{Metadata, Pod, availability};
+use berth_workload::objects::resource::CLONE_SETS;
 use berth_workload::plan::{Action, Body, Event, Outcome, Plan, Refusal, Stage, Step};
-use berth_workload::pod::gates::OF_NEW_PODS;
-use berth_workload::pod::{Metadata, Pod, availability, spread};
 use berth_workload::pod_owner::PodOwner;
 use berth_workload::pod_owner::decide::proceed;
-use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::new_pod::{creation, new_pod};
-use berth_workload::podset::{Blocked, Hooks, Uids, Workload, hooks, release, update};
-use berth_workload::predownload;
-use berth_workload::resource::CLONE_SETS;
-use berth_workload::revision::{PodLabels, Revision};
-use berth_workload::rollout::{self, Held, Numbers, repair};
-use berth_workload::stuck::{self, Cause};
+use berth_workload::update::pod_order::spread;
+use berth_workload::update::podset::history::{self, Revisions};
+use berth_workload::update::podset::new_pod::{creation, new_pod};
+use berth_workload::update::podset::{Blocked, Hooks, Uids, Workload, hooks, release, update};
+use berth_workload::update::revision::{PodLabels, Revision};
+use berth_workload::update::rollout::{self, Held, Numbers, repair};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -187,7 +188,7 @@ impl PodOwner for CloneSetOwner {
         );
         claims::settle(snapshot, plan);
         history::drop_history(&scene, revisions, &pods, plan);
-        stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+        tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
 
     fn count(

@@ -7,14 +7,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_workload::lifecycle::{self, PREPARING_DELETE};
+use berth_workload::blocked::{Cause, Grade};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::lifecycle::{self, PREPARING_DELETE};
 use berth_workload::plan::{Action, Plan, Step};
-use berth_workload::pod::Pod;
-use berth_workload::podset::ended::{self, OFTEN, PODS_FAIL, has_ended};
-use berth_workload::podset::history::Revisions;
-use berth_workload::podset::{Uids, hooks};
-use berth_workload::rollout::Numbers;
-use berth_workload::stuck::{Cause, Grade};
+use berth_workload::update::podset::ended::{self, OFTEN, PODS_FAIL, has_ended};
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::podset::{Uids, hooks};
+use berth_workload::update::rollout::Numbers;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;

@@ -1,8 +1,8 @@
 //! The instance ids of a CloneSet's pods: the last part of their names.
 
 use berth_api::names::label;
-use berth_workload::pod::Metadata;
-use berth_workload::podset;
+use berth_workload::objects::pod::Metadata;
+use berth_workload::update::podset;
 
 use super::Snapshot;
 
@@ -18,7 +18,7 @@ pub(super) fn fresh_ids(snapshot: &Snapshot) -> impl Iterator<Item = String> + u
     let pods = snapshot.pods.iter().map(|pod| &pod.metadata);
     let all = pods.chain(snapshot.own.claims.iter().map(|claim| &claim.metadata));
     let taken = all.map(|metadata| instance(metadata).to_owned()).collect();
-    podset::ids::fresh_ids(snapshot.seed, taken)
+    podset::new_pod::fresh_ids(snapshot.seed, taken)
 }
 
 #[cfg(test)]

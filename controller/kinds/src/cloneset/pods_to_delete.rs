@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use berth_workload::objects::resource::CLONE_SETS;
 use berth_workload::plan::{Action, Event, Step, Target};
-use berth_workload::resource::CLONE_SETS;
 use serde_json::json;
 
 use super::Snapshot;

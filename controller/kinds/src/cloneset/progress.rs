@@ -8,7 +8,7 @@
 
 use berth_api::names::{condition, reason};
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetCondition, CloneSetSpec, CloneSetStatus};
-use berth_workload::intstr;
+use berth_workload::objects::intstr;
 use berth_workload::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

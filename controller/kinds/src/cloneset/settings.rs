@@ -6,16 +6,16 @@ use berth_api::v1beta1::cloneset::{
     CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType,
     DEFAULT_MAX_UNAVAILABLE, RollingUpdateCloneSetStrategy,
 };
-use berth_workload::gates::Gate;
-use berth_workload::intstr::{self, Round};
-use berth_workload::launch;
+use berth_workload::feature_gates::Gate;
+use berth_workload::images::predownload::{self, Knobs};
+use berth_workload::images::prepull;
+use berth_workload::objects::intstr::{self, Round};
 use berth_workload::plan::Refusal;
-use berth_workload::podset::spec::{check_claim_templates, check_selector, refusal};
-use berth_workload::podset::way::Policy;
-use berth_workload::predownload::{self, Knobs};
-use berth_workload::prepull;
-use berth_workload::rollout::Wanted;
-use berth_workload::update_order::UpdateOrder;
+use berth_workload::update::launch;
+use berth_workload::update::podset::spec::{check_claim_templates, check_selector, refusal};
+use berth_workload::update::podset::way::Policy;
+use berth_workload::update::rollout::Wanted;
+use berth_workload::update::update_order::UpdateOrder;
 use jiff::SignedDuration;
 use serde_json::Value;
 

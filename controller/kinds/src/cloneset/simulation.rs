@@ -16,13 +16,13 @@ use berth_api::fields::template::PodTemplate;
 use berth_api::names::annotation::RESTARTED_AT;
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
-use berth_workload::node::image::NodeImage;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::{Metadata, Pod, availability, priority};
 use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::pod::{Metadata, Pod, availability, priority};
 use berth_workload::pod_owner::orphans;
-use berth_workload::podset::adopt::Orphans;
-use berth_workload::podset::{Phases, split_by_selector};
-use berth_workload::revision::{self, Revision};
+use berth_workload::update::podset::adopt::Orphans;
+use berth_workload::update::podset::{Phases, split_by_selector};
+use berth_workload::update::revision::{self, Revision};
 use foreign::Foreign;
 use serde_json::{Value, json};
 use writes::told;
@@ -84,7 +84,7 @@ pub(super) fn template(image: &str) -> Value {
 pub(super) fn partition(set: &CloneSet) -> usize {
     let rolling = set.spec.update_strategy.rolling_update.as_ref().unwrap();
     let replicas = usize::try_from(set.spec.replicas.unwrap()).unwrap();
-    berth_workload::intstr::partition(rolling.partition.as_ref(), replicas).unwrap()
+    berth_workload::objects::intstr::partition(rolling.partition.as_ref(), replicas).unwrap()
 }
 
 impl Simulated for CloneSetOwner {

@@ -2,15 +2,15 @@
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
-use berth_workload::condition::number;
-use berth_workload::inplace::steps;
+use berth_workload::blocked;
+use berth_workload::objects::condition::number;
+use berth_workload::objects::pod::availability;
+use berth_workload::objects::resource::{CLAIMS, PODS};
+use berth_workload::objects::selector::Selector;
 use berth_workload::plan::{Deed, Outcome, Verb};
-use berth_workload::pod::availability;
-use berth_workload::podset::history::Revisions;
-use berth_workload::resource::{CLAIMS, PODS};
-use berth_workload::revision;
-use berth_workload::selector::Selector;
-use berth_workload::stuck;
+use berth_workload::update::inplace::steps;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::revision;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -106,6 +106,6 @@ fn failures(
         (condition::FAILED_SCALE, outcome.first(is_scale)),
         (condition::FAILED_UPDATE, outcome.first(is_update)),
     ] {
-        stuck::set_failure(conditions, &workload, (type_, message), now);
+        blocked::set_failure(conditions, &workload, (type_, message), now);
     }
 }

@@ -22,10 +22,10 @@ mod words;
 
 use std::sync::Arc;
 
-use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
-use berth_workload::resource::{
+use berth_workload::objects::resource::{
     CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS,
 };
+use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -239,7 +239,7 @@ fn a_pod_without_its_revision_label_is_not_recreated_where_only_in_place_will_do
     pod["metadata"]["labels"]
         .as_object_mut()
         .unwrap()
-        .remove(berth_workload::revision::REVISION_LABEL);
+        .remove(berth_workload::update::revision::REVISION_LABEL);
     let plan = world.plan();
     assert!(plan.is_idle(), "{plan:?}");
     let message = plan.refusal.unwrap().message;
@@ -709,13 +709,13 @@ fn a_pod_is_made_of_whatever_a_revision_holds() {
         let revision =
             json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": template}}});
         let revision = serde_json::from_value(revision).unwrap();
-        let mut pod = berth_workload::podset::new_pod::new_pod(
+        let mut pod = berth_workload::update::podset::new_pod::new_pod(
             &world.snapshot().scene(),
             &revision,
             &revision.template(),
             "web-abcde",
         );
-        berth_workload::lifecycle::begin(&mut pod, "PreparingNormal", world.now());
+        berth_workload::objects::pod::lifecycle::begin(&mut pod, "PreparingNormal", world.now());
         assert_eq!(
             pod["metadata"]["labels"]["controller-revision-hash"], "web-1",
             "{template}"

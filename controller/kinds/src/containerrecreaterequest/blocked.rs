@@ -3,9 +3,9 @@
 use berth_api::commands;
 use berth_api::names::condition::BLOCKED;
 use berth_api::v1beta1::ContainerRecreateRequest;
-use berth_workload::pod::gates::KRUISE_POD_READY;
-use berth_workload::pod::{ContainerStatus, ContainerWaiting, Pod};
-use berth_workload::recreate::{Next, grace, is_running, strategy};
+use berth_workload::objects::pod::gates::KRUISE_POD_READY;
+use berth_workload::objects::pod::{ContainerStatus, ContainerWaiting, Pod};
+use berth_workload::update::recreate::{Next, grace, is_running, strategy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -224,5 +224,5 @@ fn since(pod: &Pod, status: &ContainerStatus) -> Option<Timestamp> {
 /// Is the pod to be out of service before the first stop, and can it be?
 pub(super) fn lacks_gate(request: &ContainerRecreateRequest, pod: &Pod) -> bool {
     strategy(request).unready_grace_period_seconds.is_some()
-        && !berth_workload::pod::gates::has_gate(pod, KRUISE_POD_READY)
+        && !berth_workload::objects::pod::gates::has_gate(pod, KRUISE_POD_READY)
 }

@@ -6,12 +6,12 @@ use berth_api::names::finalizer::RECREATE_UNREADY_ACQUIRED;
 use berth_api::names::label::RECREATE_ACTIVE;
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::gates::{KRUISE_POD_READY, not_ready};
+use berth_workload::objects::pod::unready::{self, Reason};
+use berth_workload::objects::resource::CONTAINER_RECREATE_REQUESTS;
 use berth_workload::plan::{Action, Event, Plan, PodPatch, Step, Target};
-use berth_workload::pod::Pod;
-use berth_workload::pod::gates::{KRUISE_POD_READY, not_ready};
-use berth_workload::pod::unready::{self, Reason};
-use berth_workload::recreate::{Next, grace_left, is_virtual, phase, time_left};
-use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
+use berth_workload::update::recreate::{Next, grace_left, is_virtual, phase, time_left};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use berth_api::v1beta1::ContainerRecreateRequest;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::gates::KRUISE_POD_READY;
+use berth_workload::objects::pod::unready::{self, Reason};
 use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
-use berth_workload::pod::Pod;
-use berth_workload::pod::gates::KRUISE_POD_READY;
-use berth_workload::pod::unready::{self, Reason};
-use berth_workload::recreate::pod_uid;
+use berth_workload::update::recreate::pod_uid;
 use jiff::Timestamp;
 
 /// Whose the entries of requests are.

@@ -4,9 +4,9 @@
 use berth_api::names::condition::MIN_STARTED_PENDING;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
 use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase};
-use berth_workload::condition::condition;
-use berth_workload::pod::Pod;
-use berth_workload::recreate::{Course, age, is_virtual, phase};
+use berth_workload::objects::condition::condition;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::recreate::{Course, age, is_virtual, phase};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

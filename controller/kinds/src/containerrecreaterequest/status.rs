@@ -7,10 +7,10 @@ use berth_api::names::reason;
 use berth_api::v1beta1::containerrecreaterequest::{
     ContainerRecreateRequestStatus, ContainerRecreateState, ContainerStatusSnapshot, RecreatePhase,
 };
-use berth_workload::condition::{condition, set, whole_seconds};
+use berth_workload::objects::condition::{condition, set, whole_seconds};
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Outcome, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::recreate::{grace_left, is_final, is_running, strategy};
+use berth_workload::update::recreate::{grace_left, is_final, is_running, strategy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 

@@ -4,9 +4,9 @@ mod told;
 use std::sync::Arc;
 
 use berth_api::v1beta1::containerrecreaterequest::{ContainerRecreateRequestStatus, RecreatePhase};
-use berth_workload::gates::{Gate, Gates};
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::resource::CONTAINER_RECREATE_REQUESTS;
 use berth_workload::plan::{Action, Failure, Outcome, Plan};
-use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::containerrecreaterequest::{
     MAX_CONTAINER_ID, RecreatePhase, RecreatedContainer,
 };
-use berth_workload::gates::Gate;
-use berth_workload::pod::Pod;
-use berth_workload::recreate::{
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::recreate::{
     has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left,
 };
 use jiff::Timestamp;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_workload::gates::Gates;
-use berth_workload::pod::Pod;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::selector::Selector;
 use berth_workload::pod_owner::PodOwner;
-use berth_workload::podset::adopt;
-use berth_workload::revision::{self, REVISION_LABEL};
-use berth_workload::selector::Selector;
+use berth_workload::update::podset::adopt;
+use berth_workload::update::revision::{self, REVISION_LABEL};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{DaemonSetOwner, Snapshot};

@@ -1,15 +1,15 @@
 //! The condition `Blocked` of a DaemonSet.
 
 use berth_api::names::annotation::{DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
-use berth_workload::node::placement::Fit;
+use berth_workload::blocked::{self, Cause, Grade};
+use berth_workload::images::prepull;
+use berth_workload::objects::node::placement::Fit;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Outcome, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::podset::ended::{OFTEN, PODS_FAIL, cause, has_failed, has_not_begun};
-use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::{Uids, overlap};
-use berth_workload::prepull;
-use berth_workload::revision::Recognised;
-use berth_workload::stuck::{self, Cause, Grade};
+use berth_workload::update::podset::ended::{OFTEN, PODS_FAIL, cause, has_failed, has_not_begun};
+use berth_workload::update::podset::history::{self, Revisions};
+use berth_workload::update::podset::{Uids, overlap};
+use berth_workload::update::revision::Recognised;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(super) fn causes(
     now: Timestamp,
 ) -> Vec<Cause> {
     let scene = snapshot.scene();
-    let mut causes = stuck::of_writes(&scene, plan, outcome, now);
+    let mut causes = blocked::of_writes(&scene, plan, outcome, now);
     let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
     causes.extend(hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now)));
     causes.extend(not_ready(snapshot, places, plan, now));
@@ -46,7 +46,7 @@ pub(super) fn causes(
         .filter(|place| place.fit == Fit::MayStay)
         .flat_map(|place| &place.pods);
     let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();
-    causes.extend(stuck::of_pods_without(&scene, &borne, plan, now));
+    causes.extend(blocked::of_pods_without(&scene, &borne, plan, now));
     // Its remedy helps no pod that has another fault.
     causes.extend(host_ports(snapshot, places, now));
     causes

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::names::annotation::{DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
-use berth_workload::inplace::{inherited, steps};
-use berth_workload::lifecycle;
+use berth_workload::objects::pod::gates::{IN_PLACE_UPDATE_READY, has_gate};
+use berth_workload::objects::pod::lifecycle;
+use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::plan::Plan;
-use berth_workload::pod::gates::{IN_PLACE_UPDATE_READY, has_gate};
-use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::Uids;
-use berth_workload::podset::chosen::Chosen;
-use berth_workload::podset::history::Revisions;
-use berth_workload::podset::way::{Policy, Ways};
-use berth_workload::rollout::repair::{self, Repair};
+use berth_workload::update::inplace::{inherited, steps};
+use berth_workload::update::podset::Uids;
+use berth_workload::update::podset::chosen::Chosen;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::podset::way::{Policy, Ways};
+use berth_workload::update::rollout::repair::{self, Repair};
 use jiff::Timestamp;
 
 use super::Snapshot;

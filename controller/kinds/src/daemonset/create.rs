@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::names::label::POD_TEMPLATE_GENERATION;
-use berth_workload::node::placement::{pin_to_node, tolerate_as_daemon};
+use berth_workload::objects::node::placement::{pin_to_node, tolerate_as_daemon};
+use berth_workload::objects::pod::availability;
 use berth_workload::plan::{Action, Body, Plan, Step};
-use berth_workload::pod::availability;
-use berth_workload::podset::history::Revisions;
-use berth_workload::podset::ids::fresh_ids;
-use berth_workload::podset::new_pod::{creation, new_pod};
-use berth_workload::revision::Revision;
-use berth_workload::rollout::repair;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::podset::new_pod::fresh_ids;
+use berth_workload::update::podset::new_pod::{creation, new_pod};
+use berth_workload::update::revision::Revision;
+use berth_workload::update::rollout::repair;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::{DaemonSet, DaemonSetStatus};
-use berth_workload::gates::Gates;
+use berth_workload::blocked::{Cause, tell_of_unavailable};
+use berth_workload::feature_gates::Gates;
+use berth_workload::images::predownload::{self, Annotated};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::gates::{KRUISE_POD_READY, OF_NEW_PODS};
+use berth_workload::objects::resource::DAEMON_SETS;
 use berth_workload::plan::{Outcome, Plan, Refusal, Stage, Step};
-use berth_workload::pod::Pod;
-use berth_workload::pod::gates::{KRUISE_POD_READY, OF_NEW_PODS};
 use berth_workload::pod_owner::PodOwner;
 use berth_workload::pod_owner::decide::proceed;
-use berth_workload::podset::ended::Ended;
-use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::{
+use berth_workload::update::podset::ended::Ended;
+use berth_workload::update::podset::history::{self, Revisions};
+use berth_workload::update::podset::{
     Blocked, Hooks, Uids, Workload, adopt as podset_adopt, release, update,
 };
-use berth_workload::predownload::{self, Annotated};
-use berth_workload::resource::DAEMON_SETS;
-use berth_workload::revision::PodLabels;
-use berth_workload::stuck::{self, Cause};
+use berth_workload::update::revision::PodLabels;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -163,7 +163,7 @@ impl PodOwner for DaemonSetOwner {
         predownload::plan(&scene, &knobs, template, revisions, stand, plan);
         update::update(&scene, &chosen, SignedDuration::ZERO, plan, now);
         history::drop_history(&scene, revisions, &pods, plan);
-        stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+        tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
 
     fn count(

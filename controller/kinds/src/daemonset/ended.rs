@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::podset::ended::{Ended, has_ended};
+use berth_workload::update::podset::ended::{Ended, has_ended};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use berth_api::names::annotation::DAEMONSET_HOLD_REVISION;
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_workload::node::Node;
-use berth_workload::node::placement::Fit;
-use berth_workload::pod::Pod;
-use berth_workload::podset::history::Revisions;
-use berth_workload::revision::{self, REVISION_LABEL, Revision};
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::placement::Fit;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::revision::{self, REVISION_LABEL, Revision};
 
 use super::Snapshot;
 use super::places::{Fits, Place, Places, is_updated};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_workload::lifecycle;
-use berth_workload::node::placement::Fit;
+use berth_workload::objects::node::placement::Fit;
+use berth_workload::objects::pod::lifecycle;
+use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::plan::{Plan, Step};
-use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::ended::{self, has_ended};
-use berth_workload::podset::history::Revisions;
-use berth_workload::podset::{Uids, hooks, update};
+use berth_workload::update::podset::ended::{self, has_ended};
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::podset::{Uids, hooks, update};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use berth_workload::inplace::inherited;
-use berth_workload::inplace::state::{ANNOTATION, State};
-use berth_workload::inplace::steps;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, PodPatch, Stage, Step};
-use berth_workload::pod::Pod;
-use berth_workload::podset::adopt::MOST;
-use berth_workload::revision::{self, PodLabels, REVISION_LABEL, Revision};
+use berth_workload::update::inplace::inherited;
+use berth_workload::update::inplace::state::{ANNOTATION, State};
+use berth_workload::update::inplace::steps;
+use berth_workload::update::podset::adopt::MOST;
+use berth_workload::update::revision::{self, PodLabels, REVISION_LABEL, Revision};
 
 use super::Snapshot;
 

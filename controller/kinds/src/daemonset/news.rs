@@ -3,9 +3,9 @@
 
 use berth_api::names::annotation::UPDATE_TOPOLOGY_KEY;
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_workload::node::Node;
-use berth_workload::node::placement::Fit;
-use berth_workload::selector::Selector;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::placement::Fit;
+use berth_workload::objects::selector::Selector;
 
 use super::held::holds_revision;
 use super::places::Fits;

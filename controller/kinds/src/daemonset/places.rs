@@ -6,10 +6,10 @@ use std::sync::Arc;
 use berth_api::names::annotation::{DAEMONSET_IGNORE_UNSCHEDULABLE, DAEMONSET_TEMPLATE_GENERATION};
 use berth_api::names::label::POD_TEMPLATE_GENERATION;
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_workload::node::Node;
-use berth_workload::node::placement::{Fit, Placement};
-use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::history::Revisions;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::placement::{Fit, Placement};
+use berth_workload::objects::pod::{Pod, availability};
+use berth_workload::update::podset::history::Revisions;
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -4,14 +4,15 @@ use berth_api::IntOrString;
 use berth_api::v1beta1::daemonset::{
     DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet,
 };
-use berth_workload::gates::Gate;
-use berth_workload::intstr::{self, Round};
+use berth_workload::feature_gates::Gate;
+use berth_workload::images::predownload::{self, Annotated, Knobs};
+use berth_workload::images::prepull;
+use berth_workload::objects::intstr::{self, Round};
+use berth_workload::objects::selector::Selector;
 use berth_workload::plan::Refusal;
-use berth_workload::podset::spec::{check_selector, refusal};
-use berth_workload::podset::way::Policy;
-use berth_workload::predownload::{self, Annotated, Knobs};
-use berth_workload::selector::Selector;
-use berth_workload::{launch, prepull};
+use berth_workload::update::launch;
+use berth_workload::update::podset::spec::{check_selector, refusal};
+use berth_workload::update::podset::way::Policy;
 use serde_json::Value;
 
 use super::{Snapshot, is_in_place};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
-use berth_workload::node::Node;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::plan::Action;
-use berth_workload::pod::{Pod, availability};
-use berth_workload::revision;
+use berth_workload::update::revision;
 use serde_json::{Value, json};
 
 use super::{DaemonSetOwner, Snapshot, namesakes, node_of};

@@ -1,11 +1,11 @@
 //! What a DaemonSet counts into its status.
 
 use berth_api::v1beta1::daemonset::DaemonSetStatus;
-use berth_workload::condition::number;
-use berth_workload::inplace::steps;
-use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::history::Revisions;
-use berth_workload::revision::{self, REVISION_LABEL, short};
+use berth_workload::objects::condition::number;
+use berth_workload::objects::pod::{Pod, availability};
+use berth_workload::update::inplace::steps;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::revision::{self, REVISION_LABEL, short};
 use jiff::Timestamp;
 
 use super::Snapshot;

@@ -8,7 +8,7 @@ use berth_workload::budget::count::Unknown;
 use berth_workload::budget::federation::Whole;
 use berth_workload::budget::ledger::{note_counted, note_settled, unless_only_its_view};
 use berth_workload::budget::{Fault, Rules, floor};
-use berth_workload::condition::{condition, set, whole_seconds};
+use berth_workload::objects::condition::{condition, set, whole_seconds};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

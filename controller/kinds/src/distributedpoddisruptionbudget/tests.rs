@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::DistributedPodDisruptionBudgetStatus;
 use berth_workload::budget::count::Expected;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use serde_json::{Value, json};
 
 use super::*;

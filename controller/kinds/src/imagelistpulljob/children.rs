@@ -7,9 +7,9 @@ use berth_api::names::label;
 use berth_api::v1beta1::imagelistpulljob::ImageListPullJob;
 use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate};
 use berth_api::v1beta1::nodeimage::{MAX_BACKOFF_LIMIT, MAX_TIMEOUT_SECONDS};
-use berth_workload::owner::controller_reference;
-use berth_workload::resource::IMAGE_LIST_PULL_JOBS;
-use berth_workload::revision::{hash, revision_name};
+use berth_workload::objects::owner::controller_reference;
+use berth_workload::objects::resource::IMAGE_LIST_PULL_JOBS;
+use berth_workload::update::revision::{hash, revision_name};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! From a snapshot to a plan.
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_workload::objects::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 use berth_workload::plan::{Action, Event, IfExists, Outcome, Plan, Step, Target};
-use berth_workload::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 use jiff::{SignedDuration, Timestamp};
 
 use super::children::{Children, name, new_job};

@@ -3,7 +3,7 @@
 use berth_api::commands::{self, Named};
 use berth_api::v1beta1::imagelistpulljob::{FailedImageStatus, ImageListPullJobStatus};
 use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
-use berth_workload::condition::number;
+use berth_workload::objects::condition::number;
 use berth_workload::plan::{Outcome, Plan};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

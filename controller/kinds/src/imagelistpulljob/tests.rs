@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagelistpulljob::{ImageListPullJob, ImageListPullJobStatus};
-use berth_workload::gates::{Gate, Gates};
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 use berth_workload::plan::{Action, IfExists, Outcome, Plan};
-use berth_workload::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Whether a list can be worked on.
 
 use berth_api::v1beta1::imagelistpulljob::MAX_LISTED_IMAGES;
+use berth_workload::images::pull;
 use berth_workload::plan::Refusal;
-use berth_workload::pull;
 use std::collections::BTreeSet;
 
 use super::{Snapshot, children};

@@ -2,11 +2,11 @@
 
 use berth_api::image;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_workload::node::image::NodeImage;
-use berth_workload::node::image::entry;
-use berth_workload::node::image::room::{Wish, room};
-use berth_workload::pod::Pod;
-use berth_workload::selector::Selector;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::node::image::entry;
+use berth_workload::objects::node::image::room::{Wish, room};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::selector::Selector;
 
 use super::round;
 

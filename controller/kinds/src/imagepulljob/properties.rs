@@ -1,6 +1,6 @@
 //! What holds of jobs whatever happens around them.
 
-use berth_workload::intstr::{self, Round};
+use berth_workload::objects::intstr::{self, Round};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

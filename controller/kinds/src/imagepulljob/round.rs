@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_workload::node::image::NodeImage;
-use berth_workload::node::image::entry::{self, Standing};
-use berth_workload::node::image::room::{Full, Wish, room};
-use berth_workload::node::image::{is_asked_by, name};
-use berth_workload::pull::{Nodes, Settings};
+use berth_workload::images::pull::{Nodes, Settings};
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::node::image::entry::{self, Standing};
+use berth_workload::objects::node::image::room::{Full, Wish, room};
+use berth_workload::objects::node::image::{is_asked_by, name};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJobStatus;
-use berth_workload::condition::number;
-use berth_workload::node::image::name;
-use berth_workload::node::image::room::Full;
+use berth_workload::images::pull::{Settings, full_name, permitted, settings};
+use berth_workload::objects::condition::number;
+use berth_workload::objects::node::image::name;
+use berth_workload::objects::node::image::room::Full;
+use berth_workload::objects::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 use berth_workload::plan::{Action, Deed, Outcome, Plan, Verb};
-use berth_workload::pull::{Settings, full_name, permitted, settings};
-use berth_workload::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -6,7 +6,7 @@ mod spec;
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::MAX_IMAGES;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -258,7 +258,7 @@ fn a_job_that_never_ends_serves_new_nodes_and_comes_again_every_day() {
     world.pass(25 * 3600);
     world.run(20);
     assert_eq!(numbers(&world, "job"), [3, 0, 3, 0]);
-    let created = |node: &berth_workload::node::image::NodeImage| {
+    let created = |node: &berth_workload::objects::node::image::NodeImage| {
         node.spec.images["app"].tags[0].created_at.clone()
     };
     assert!(

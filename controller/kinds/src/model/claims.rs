@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_workload::claim::Claim;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::resource::CLAIMS;
 use berth_workload::plan::{Action, Body, IfExists};
-use berth_workload::resource::CLAIMS;
 use serde_json::{Value, json};
 
 use super::apiserver::merge;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use berth_api::env_hash;
 use berth_api::names::annotation::RESTARTED_AT;
 use berth_api::v1beta1::nodeimage::{InspectEnv, InspectedContainer};
-use berth_workload::inplace::kubelet_hash::kubelet_hash;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::inplace::kubelet_hash::kubelet_hash;
 use serde_json::{Value, json};
 
 use crate::nodeimage;

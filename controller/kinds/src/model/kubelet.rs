@@ -1,6 +1,6 @@
 //! What a kubelet publishes.
 
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

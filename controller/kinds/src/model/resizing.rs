@@ -1,10 +1,10 @@
 //! A kubelet that resizes, puts off, or refuses.
 
-use berth_workload::inplace::resize::Resizes;
-use berth_workload::inplace::state::ANNOTATION;
-use berth_workload::lifecycle;
+use berth_workload::objects::pod::lifecycle;
 use berth_workload::plan::{Action, Failure};
-use berth_workload::revision::REVISION_LABEL;
+use berth_workload::update::inplace::resize::Resizes;
+use berth_workload::update::inplace::state::ANNOTATION;
+use berth_workload::update::revision::REVISION_LABEL;
 use serde_json::{Value, json};
 
 use super::apiserver::{count_change, set_condition};

@@ -5,18 +5,18 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::InspectedPod;
-use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
-use berth_workload::node::image::NodeImage;
+use berth_workload::blocked;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::pod::Pod;
 use berth_workload::pod_owner::decide::decide;
 use berth_workload::pod_owner::status::status;
 use berth_workload::pod_owner::{PodOwner, Snapshot, orphans};
-use berth_workload::podset::adopt::Orphans;
-use berth_workload::podset::{Phases, split_by_selector};
-use berth_workload::revision::{self, Revision};
-use berth_workload::stuck;
+use berth_workload::update::inplace::resize::Ability;
+use berth_workload::update::podset::adopt::Orphans;
+use berth_workload::update::podset::{Phases, split_by_selector};
+use berth_workload::update::revision::{self, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -210,7 +210,7 @@ impl<K: Simulated> World<K> {
         self.last = plan.clone();
         let new = status(&self.snapshot(), &plan, &self.outcome, self.now);
         let (old, told) = (json!(K::status(&self.set)), json!(new));
-        plan.events.extend(stuck::announced::event(&old, &told));
+        plan.events.extend(blocked::announced::event(&old, &told));
         K::set_status(Arc::make_mut(&mut self.set), new);
         K::schedule(self);
         plan

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS};
-use berth_workload::inplace::env;
-use berth_workload::inplace::exact::{self, NodeFacts, Verdict};
-use berth_workload::inplace::gated::MAX_VARIABLES;
-use berth_workload::inplace::sidecars;
-use berth_workload::inplace::state::State;
-use berth_workload::inplace::steps::{self, Phase, phase};
-use berth_workload::node::image::{NodeImage, facts};
-use berth_workload::pod::Pod;
+use berth_workload::objects::node::image::NodeFacts;
+use berth_workload::objects::node::image::{NodeImage, facts};
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::inplace::change::MAX_VARIABLES;
+use berth_workload::update::inplace::env;
+use berth_workload::update::inplace::exact::{self, Verdict};
+use berth_workload::update::inplace::sidecars;
+use berth_workload::update::inplace::state::State;
+use berth_workload::update::inplace::steps::{self, Phase, phase};
 use serde::Serialize;
 
 use super::Snapshot;

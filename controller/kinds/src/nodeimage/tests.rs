@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{ImagePullPolicy, ImageTagPullPolicy, MAX_INSPECTED_PODS};
-use berth_workload::node::image::{NodeImage, entry, is_asked_by, owners};
+use berth_workload::images::pull;
+use berth_workload::objects::node::image::{NodeImage, entry, is_asked_by, owners};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::NODE_IMAGES;
 use berth_workload::plan::{Action, IfExists, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::pull;
-use berth_workload::resource::NODE_IMAGES;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};

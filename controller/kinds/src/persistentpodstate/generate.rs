@@ -8,11 +8,11 @@ use berth_api::names::annotation::{
 };
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::validation::is_label_key;
-use berth_workload::owner::{OwnerKey, group};
-use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target as PlanTarget};
-use berth_workload::resource::{
+use berth_workload::objects::owner::{OwnerKey, group};
+use berth_workload::objects::resource::{
     NATIVE_STATEFUL_SETS, PERSISTENT_POD_STATES, Resource, STATEFUL_SETS,
 };
+use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target as PlanTarget};
 use serde_json::{Map, Value, json};
 
 use super::{Snapshot, Target};

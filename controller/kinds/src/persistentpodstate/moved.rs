@@ -2,8 +2,8 @@
 
 use berth_api::names::annotation::INJECTED_PERSISTENT_POD_STATE;
 use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PodState};
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::Event;
-use berth_workload::pod::Pod;
 
 use super::Snapshot;
 use super::records::record;

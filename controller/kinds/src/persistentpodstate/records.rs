@@ -6,8 +6,8 @@ use berth_api::names::annotation::FORGET_POD_STATES;
 use berth_api::v1beta1::persistentpodstate::{
     PersistentPodState, PersistentPodStateStatus, PodState, RetentionPolicy,
 };
-use berth_workload::ordinals::{Ordinals, set_and_ordinal};
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::objects::ordinals::{Ordinals, set_and_ordinal};
+use berth_workload::objects::pod::{Metadata, Pod};
 
 use super::{Pinning, Snapshot, Target};
 

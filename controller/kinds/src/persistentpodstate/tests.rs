@@ -1,6 +1,6 @@
 //! Records, and what asks for them.
 
-use berth_workload::resource::{NATIVE_STATEFUL_SETS, STATEFUL_SETS};
+use berth_workload::objects::resource::{NATIVE_STATEFUL_SETS, STATEFUL_SETS};
 use serde_json::{Value, json};
 
 use super::*;

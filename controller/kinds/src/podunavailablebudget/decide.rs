@@ -6,9 +6,9 @@ use berth_workload::budget::Rules;
 use berth_workload::budget::beyond;
 use berth_workload::budget::child::{self, Wanted};
 use berth_workload::budget::count::Unknown;
-use berth_workload::native_budget::NativeBudget;
+use berth_workload::budget::native::NativeBudget;
+use berth_workload::objects::resource::POD_UNAVAILABLE_BUDGETS;
 use berth_workload::plan::{Event, Plan, Step};
-use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 

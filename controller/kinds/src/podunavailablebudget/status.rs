@@ -9,7 +9,7 @@ use berth_workload::budget::ledger::{
     name_pods, note_counted, note_settled, set_numbers, unless_only_its_view,
 };
 use berth_workload::budget::{Fault, Rules};
-use berth_workload::condition::{condition, set};
+use berth_workload::objects::condition::{condition, set};
 use jiff::Timestamp;
 
 use super::{NO_PODS, Snapshot, UNCOUNTED};

@@ -6,7 +6,7 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::Brings;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

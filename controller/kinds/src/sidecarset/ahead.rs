@@ -10,14 +10,14 @@ use berth_api::image::split;
 
 use berth_api::names::label;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_workload::gates::Gate;
-use berth_workload::owner::controller_reference;
-use berth_workload::plan::{Action, Event, IfExists, Plan, Step};
-use berth_workload::predownload::{
+use berth_workload::feature_gates::Gate;
+use berth_workload::images::predownload::{
     self, Annotated, Job, TOO_FEW_REPLICAS, has, job_name, patience, waits_for,
 };
-use berth_workload::resource::{IMAGE_PULL_JOBS, SIDECAR_SETS};
-use berth_workload::revision::{HASH_LABEL, Revision};
+use berth_workload::objects::owner::controller_reference;
+use berth_workload::objects::resource::{IMAGE_PULL_JOBS, SIDECAR_SETS};
+use berth_workload::plan::{Action, Event, IfExists, Plan, Step};
+use berth_workload::update::revision::{HASH_LABEL, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
 

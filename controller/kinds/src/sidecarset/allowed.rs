@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::selector::Selector;
+use berth_workload::objects::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 

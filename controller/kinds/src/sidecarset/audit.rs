@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_workload::pod::Pod;
-use berth_workload::revision;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::revision;
 use jiff::Timestamp;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! What holds the updates of a SidecarSet back, as its condition `Blocked` says it.
 
+use berth_workload::blocked::NO_IMAGE;
 use berth_workload::plan::{Failure, Outcome, Verb};
-use berth_workload::stuck::NO_IMAGE;
 use serde_json::Value;
 
 use super::choose;

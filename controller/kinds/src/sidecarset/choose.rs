@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::fields::update_order::UpdateScatterTerm;
-use berth_workload::intstr::{self, Round};
-use berth_workload::pod::{Pod, order};
-use berth_workload::selector::Selector;
-use berth_workload::update_order::UpdateOrder;
+use berth_workload::objects::intstr::{self, Round};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::selector::Selector;
+use berth_workload::update::pod_order;
+use berth_workload::update::update_order::UpdateOrder;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -241,7 +242,7 @@ fn in_order<'a>(
     candidates: &[&'a Member<'a>],
 ) -> Vec<&'a Member<'a>> {
     let mut pods: Vec<_> = candidates.iter().map(|member| member.pod.clone()).collect();
-    order::for_update(&mut pods);
+    pod_order::for_update(&mut pods);
     let all: Vec<_> = members.iter().map(|member| member.pod.clone()).collect();
     let pods = settings.turns.by_namespace(
         settings.order.arrange(pods, &all),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::name::Name;
+use berth_workload::objects::pod::{Condition, Pod};
 use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
-use berth_workload::pod::{Condition, Pod};
 use jiff::Timestamp;
 
 use super::Snapshot;

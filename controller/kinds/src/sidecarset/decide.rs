@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
-use berth_workload::inplace::sidecars;
-use berth_workload::inplace::state::State;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::SIDECAR_SETS;
 use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target, Waiting};
-use berth_workload::pod::Pod;
-use berth_workload::resource::SIDECAR_SETS;
+use berth_workload::update::inplace::sidecars;
+use berth_workload::update::inplace::state::State;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 

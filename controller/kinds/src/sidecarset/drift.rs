@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::SidecarContainer;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use serde::Deserialize;
 
 use super::names::{HASH, INJECTED_LIST, IS_INJECTED};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarContainer, SidecarSet, SidecarSetSpec};
-use berth_workload::revision::Revision;
-use berth_workload::selector::Selector;
+use berth_workload::objects::selector::Selector;
+use berth_workload::update::revision::Revision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::inject::metadata;

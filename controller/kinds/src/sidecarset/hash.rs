@@ -14,7 +14,7 @@ use berth_api::v1beta1::sidecarset::{
     PodInjectPolicy, ResourcesPolicy, ShareVolumePolicy, SidecarContainer,
     SidecarContainerUpgradeStrategy, SidecarSetSpec, TransferEnvVar,
 };
-use berth_workload::revision::{form, safe};
+use berth_workload::update::revision::{form, safe};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};

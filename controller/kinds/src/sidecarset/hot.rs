@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::PodPatch;
-use berth_workload::pod::Pod;
 
 use super::names::{VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER};
 use super::on_pod::{image, images_in, in_pod, working};

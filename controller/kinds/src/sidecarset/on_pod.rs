@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
+use berth_workload::objects::pod::{Container, Pod};
 use berth_workload::plan::PodPatch;
-use berth_workload::pod::{Container, Pod};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use berth_api::image::{normalised, pins};
 use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
-use berth_workload::inplace::exact::{self, Verdict};
-use berth_workload::inplace::sidecars;
-use berth_workload::inplace::state::State;
-use berth_workload::node::image::facts;
-use berth_workload::pod::{ContainerStatus, Pod};
-use berth_workload::stuck::NO_IMAGE;
+use berth_workload::blocked::NO_IMAGE;
+use berth_workload::objects::node::image::facts;
+use berth_workload::objects::pod::{ContainerStatus, Pod};
+use berth_workload::update::inplace::exact::{self, Verdict};
+use berth_workload::update::inplace::sidecars;
+use berth_workload::update::inplace::state::State;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;

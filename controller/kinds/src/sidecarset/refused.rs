@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use serde_json::{Value, json};
 
 use super::names::REFUSED;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::Event;
-use berth_workload::pod::Pod;
 
 use super::names::REPLACED;
 use super::{Snapshot, on_pod};

@@ -1,7 +1,7 @@
 //! The resources of a sidecar that are made from those of the pod's own containers.
 
 use berth_api::v1beta1::sidecarset::{ResourceExpressions, ResourcesPolicy, TargetContainersMode};
-use berth_workload::revision::quantity;
+use berth_workload::objects::quantity;
 use serde_json::{Map, Value, json};
 
 use super::expression::{Expression, Variable};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::DEFAULT_REVISION_HISTORY_LIMIT;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
-use berth_workload::owner::controller_reference;
+use berth_workload::objects::owner::controller_reference;
+use berth_workload::objects::resource::SIDECAR_SETS;
 use berth_workload::plan::{Action, Body, Plan, Step};
-use berth_workload::resource::SIDECAR_SETS;
-use berth_workload::revision::{self, HASH_LABEL, Revision, form, revision_name};
+use berth_workload::update::revision::{self, HASH_LABEL, Revision, form, revision_name};
 use serde_json::{Value, json};
 
 use super::names::{CUSTOM_VERSION, HASH, HASH_WITHOUT_IMAGE, NAME};

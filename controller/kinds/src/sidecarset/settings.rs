@@ -1,8 +1,8 @@
 //! The spec as decisions use it.
 
 use berth_api::v1beta1::sidecarset::SidecarSetLostPod;
-use berth_workload::selector::Selector;
-use berth_workload::update_order::UpdateOrder;
+use berth_workload::objects::selector::Selector;
+use berth_workload::update::update_order::UpdateOrder;
 use jiff::Timestamp;
 use std::sync::Arc;
 

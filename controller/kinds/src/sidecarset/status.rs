@@ -4,9 +4,9 @@ use berth_api::v1beta1::sidecarset::{
     SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus,
 };
 use berth_workload::budget::surge;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Outcome, Plan, Target};
-use berth_workload::pod::Pod;
-use berth_workload::podset::history::collisions;
+use berth_workload::update::podset::history::collisions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -7,10 +7,10 @@ mod taken_back;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, PodPatch, Verb};
-use berth_workload::resource::PODS;
-use berth_workload::revision::Revision;
+use berth_workload::update::revision::Revision;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

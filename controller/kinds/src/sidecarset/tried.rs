@@ -1,7 +1,7 @@
 //! What became of the steps of a plan.
 
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Step, Target, Verb};
-use berth_workload::resource::PODS;
 
 /// How pods are updated and replaced, and how a hot upgrade ends.
 const DEEDS: [Deed; 2] = [Deed::of(Verb::Patch, PODS), Deed::of(Verb::Evict, PODS)];

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Failure, Outcome, Plan, Target};
-use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;

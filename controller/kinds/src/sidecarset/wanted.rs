@@ -8,8 +8,8 @@ use berth_api::names::SYSTEM_NAMESPACE;
 use berth_api::v1beta1::sidecarset::{
     InjectRevisionPolicy, SidecarSet, SidecarSetInjectRevision, SidecarSetSpec,
 };
-use berth_workload::revision::Revision;
-use berth_workload::selector::Selector;
+use berth_workload::objects::selector::Selector;
+use berth_workload::update::revision::Revision;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 

@@ -7,10 +7,10 @@ mod nodes;
 mod order;
 
 use berth_api::v1beta1::statefulset::{StatefulSetStatus, VolumeClaimUpdateStrategyType};
-use berth_workload::gates::Gate;
+use berth_workload::blocked::{self, Cause, Grade};
+use berth_workload::feature_gates::Gate;
 use berth_workload::plan::{Outcome, Plan};
-use berth_workload::podset::Uids;
-use berth_workload::stuck::{self, Cause, Grade};
+use berth_workload::update::podset::Uids;
 use jiff::Timestamp;
 
 use super::Snapshot;
@@ -31,7 +31,7 @@ pub(super) fn causes(
     let settings = settings::beside_template(snapshot).ok();
     let places = in_order(snapshot, settings.as_ref(), now);
     let (mut causes, others) = claims::refused(snapshot, outcome, now);
-    causes.extend(stuck::of_writes(&scene, plan, &others, now));
+    causes.extend(blocked::of_writes(&scene, plan, &others, now));
     causes.extend(names::taken(snapshot, now));
     causes.extend(claims::in_the_way(snapshot));
     causes.extend(ignored_start(snapshot, now));
@@ -48,7 +48,7 @@ pub(super) fn causes(
         .map(|(pod, _)| pod.metadata.uid.clone())
         .collect();
     causes.extend(of_nodes.into_iter().map(|(_, cause)| cause));
-    causes.extend(stuck::of_pods_without(&scene, &told, plan, now));
+    causes.extend(blocked::of_pods_without(&scene, &told, plan, now));
     if let Some(places) = &places {
         causes.extend(order::ended(snapshot, places));
         causes.extend(

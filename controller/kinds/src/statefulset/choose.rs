@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use berth_workload::inplace::{inherited, steps};
-use berth_workload::lifecycle;
+use berth_workload::images::predownload::Holding;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::lifecycle;
 use berth_workload::plan::{Event, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::podset::chosen::Chosen;
-use berth_workload::podset::history::Revisions;
-use berth_workload::podset::way::Ways;
-use berth_workload::predownload::Holding;
-use berth_workload::rollout::repair::{self, Repair};
+use berth_workload::update::inplace::{inherited, steps};
+use berth_workload::update::podset::chosen::Chosen;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::podset::way::Ways;
+use berth_workload::update::rollout::repair::{self, Repair};
 
 use super::Snapshot;
 use super::growth::Stage;

@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::v1beta1::statefulset::ClaimRetention;
-use berth_workload::claim::Claim;
-use berth_workload::gates::Gate;
-use berth_workload::owner::{OwnerKind, POD, Reference};
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::owner::{OwnerKind, POD, Reference};
+use berth_workload::objects::pod::{Owner, Pod};
+use berth_workload::objects::resource::{CLAIMS, STATEFUL_SETS};
 use berth_workload::plan::{Action, IfExists, Plan, Stage, Step};
-use berth_workload::pod::{Owner, Pod};
-use berth_workload::podset::claim_template::{self, claim_name, claim_names, former_claim_names};
-use berth_workload::resource::{CLAIMS, STATEFUL_SETS};
+use berth_workload::update::podset::claim_template::{
+    self, claim_name, claim_names, former_claim_names,
+};
 use serde_json::{Value, json};
 
 use super::Snapshot;

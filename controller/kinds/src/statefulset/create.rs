@@ -1,14 +1,14 @@
 //! New pods: in which places, of which revision, and what keeps one from being made.
 
-use berth_workload::gates::Gate;
-use berth_workload::lifecycle;
-use berth_workload::pin;
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::lifecycle;
 use berth_workload::plan::{Action, Body, Event, Plan, Step};
-use berth_workload::pod::Pod;
-use berth_workload::podset::history::Revisions;
-use berth_workload::podset::hooks;
-use berth_workload::podset::new_pod::new_pod;
-use berth_workload::revision::Revision;
+use berth_workload::update::pin;
+use berth_workload::update::podset::history::Revisions;
+use berth_workload::update::podset::hooks;
+use berth_workload::update::podset::new_pod::new_pod;
+use berth_workload::update::revision::Revision;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

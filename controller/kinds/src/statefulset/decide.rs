@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::statefulset::{StatefulSet, StatefulSetStatus};
-use berth_workload::gates::Gates;
-use berth_workload::ordinals::ordinal_of;
+use berth_workload::blocked::{Cause, tell_of_unavailable};
+use berth_workload::feature_gates::Gates;
+use berth_workload::images::predownload;
+use berth_workload::objects::ordinals::ordinal_of;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::gates::OF_NEW_PODS;
+use berth_workload::objects::resource::STATEFUL_SETS;
 use berth_workload::plan::{Outcome, Plan, Refusal};
-use berth_workload::pod::Pod;
-use berth_workload::pod::gates::OF_NEW_PODS;
 use berth_workload::pod_owner::PodOwner;
 use berth_workload::pod_owner::decide::proceed;
-use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::{Blocked, Hooks, Workload, adopt, release, update};
-use berth_workload::predownload;
-use berth_workload::resource::STATEFUL_SETS;
-use berth_workload::stuck::{self, Cause};
+use berth_workload::update::podset::history::{self, Revisions};
+use berth_workload::update::podset::{Blocked, Hooks, Workload, adopt, release, update};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ impl PodOwner for StatefulSetOwner {
         update::update(&scene, &chosen, settings.grace, plan, now);
         claims::settle(snapshot, &places, plan);
         history::drop_history(&scene, revisions, &pods, plan);
-        stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+        tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
 
     fn count(

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::statefulset::{VolumeClaimStatus, VolumeClaimUpdateStrategyType};
-use berth_workload::claim::Claim;
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Event, Plan, Step};
-use berth_workload::pod::Pod;
 use serde_json::{Value, json};
 
 use super::Snapshot;

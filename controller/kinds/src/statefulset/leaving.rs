@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use berth_workload::lifecycle;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::lifecycle;
 use berth_workload::plan::{Plan, Step};
-use berth_workload::pod::Pod;
-use berth_workload::podset::{Uids, hooks, update};
+use berth_workload::update::podset::{Uids, hooks, update};
 use jiff::Timestamp;
 
 use super::Snapshot;

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::statefulset::StatefulSet;
-use berth_workload::gates::Gates;
-use berth_workload::inplace::steps;
-use berth_workload::ordinals::ordinal_of;
-use berth_workload::pod::{Pod, availability};
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::ordinals::ordinal_of;
+use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::pod_owner::PodOwner;
-use berth_workload::podset::history::Revisions;
+use berth_workload::update::inplace::steps;
+use berth_workload::update::podset::history::Revisions;
 use jiff::Timestamp;
 
-use berth_workload::podset::claim_template;
+use berth_workload::update::podset::claim_template;
 
 use super::growth::Growth;
 use super::settings::{Settings, ordinals};

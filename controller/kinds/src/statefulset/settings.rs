@@ -5,15 +5,15 @@ use berth_api::v1beta1::statefulset::{
     PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
     StatefulSetUpdateStrategyType,
 };
-use berth_workload::gates::Gate;
-use berth_workload::intstr::{self, Round};
-use berth_workload::launch;
-use berth_workload::ordinals::Ordinals;
+use berth_workload::feature_gates::Gate;
+use berth_workload::images::predownload::{self, Annotated, Knobs};
+use berth_workload::objects::intstr::{self, Round};
+use berth_workload::objects::ordinals::Ordinals;
 use berth_workload::plan::Refusal;
-use berth_workload::podset::spec::{check_claim_templates, check_selector, refusal};
-use berth_workload::podset::way::Policy;
-use berth_workload::predownload::{self, Annotated, Knobs};
-use berth_workload::update_order::UpdateOrder;
+use berth_workload::update::launch;
+use berth_workload::update::podset::spec::{check_claim_templates, check_selector, refusal};
+use berth_workload::update::podset::way::Policy;
+use berth_workload::update::update_order::UpdateOrder;
 use jiff::SignedDuration;
 use serde_json::Value;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use berth_api::fields::template::PodTemplate;
 use berth_api::v1beta1::statefulset::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::ordinals::ordinal_of;
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::ordinals::ordinal_of;
+use berth_workload::objects::pod::availability;
+use berth_workload::objects::resource::CLAIMS;
 use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::availability;
-use berth_workload::resource::CLAIMS;
 use serde_json::{Value, json};
 
 use super::{Snapshot, StatefulSetOwner, former_claims, names_to_look_at};

@@ -1,9 +1,9 @@
 //! Which workload a subset may adopt.
 
 use berth_api::names::label::SUBSET_NAME;
-use berth_workload::owner;
-use berth_workload::selector::Selector;
-use berth_workload::untyped_workload::UntypedWorkload;
+use berth_workload::objects::owner;
+use berth_workload::objects::selector::Selector;
+use berth_workload::objects::untyped_workload::UntypedWorkload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 
 use berth_api::names::annotation::SUBSET_PATCH;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
-use berth_workload::merge_patch::merge_patch;
-use berth_workload::revision::defaults;
+use berth_workload::objects::patch::merge::merge_patch;
+use berth_workload::update::revision::defaults;
 use serde_json::{Map, Value, json};
 
 use super::render::{SUBSET_NODES, Workload, texts};

@@ -1,7 +1,7 @@
 //! Conditions of a UnitedDeployment and of its subsets.
 
 use berth_api::v1beta1::uniteddeployment::UnitedDeploymentCondition;
-use berth_workload::condition::whole_seconds;
+use berth_workload::objects::condition::whole_seconds;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

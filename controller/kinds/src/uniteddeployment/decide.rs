@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
 use berth_api::v1beta1::uniteddeployment::DEFAULT_REVISION_HISTORY_LIMIT;
-use berth_workload::owner::{self, controller_reference};
+use berth_workload::objects::owner::{self, controller_reference};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 use berth_workload::plan::{Action, Body, Event, IfExists, Plan, PodPatch, Refusal, Step, Target};
-use berth_workload::pod::Pod;
-use berth_workload::resource::UNITED_DEPLOYMENTS;
-use berth_workload::revision::{Recognised, Revision, form};
+use berth_workload::update::revision::{Recognised, Revision, form};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ mod tests;
 use std::cmp::Reverse;
 
 use berth_api::IntOrString;
-use berth_workload::intstr::{Round, resolve};
+use berth_workload::objects::intstr::{Round, resolve};
 
 /// What happens to the replicas of an unschedulable subset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

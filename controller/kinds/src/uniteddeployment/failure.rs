@@ -8,12 +8,12 @@ use std::sync::Arc;
 use berth_api::fields::template::PodTemplate;
 use berth_api::names::condition;
 use berth_api::v1beta1::uniteddeployment::{Subset, UnitedDeployment};
-use berth_workload::gates::Gates;
+use berth_workload::blocked::{self, Cause};
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::untyped_workload::WorkloadCondition;
 use berth_workload::plan::Plan;
-use berth_workload::pod::Pod;
-use berth_workload::podset::{Blocked, Phases, Scene, Workload};
-use berth_workload::stuck::{self, Cause};
-use berth_workload::untyped_workload::WorkloadCondition;
+use berth_workload::update::podset::{Blocked, Phases, Scene, Workload};
 use jiff::Timestamp;
 
 use super::schedulability::Schedulability;
@@ -141,7 +141,7 @@ fn gravest(
         .filter(|cause| !cause.only_if_told)
         .min_by_key(|cause| cause.from)
         .cloned();
-    stuck::gravest(causes, told, now)
+    blocked::gravest(causes, told, now)
         .map(|(cause, _)| cause)
         .or(first)
 }
@@ -162,7 +162,7 @@ fn of_pods(
         )
     };
     let scene = Scene::plain(seen, pods, &[], &phases, Gates::default());
-    stuck::of_pods(&scene, &Plan::default(), now)
+    blocked::of_pods(&scene, &Plan::default(), now)
 }
 
 /// The message with the fields of the UnitedDeployment in it, because a change of the workload

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use berth_api::conversion::convert::convert;
 use berth_api::names::annotation::CONVERSION;
-use berth_workload::pod::Owner;
-use berth_workload::revision::{self, HASH_LABEL, Recognised, Revision};
+use berth_workload::objects::pod::Owner;
+use berth_workload::update::revision::{self, HASH_LABEL, Recognised, Revision};
 use serde_json::{Map, Value, json};
 
 const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";

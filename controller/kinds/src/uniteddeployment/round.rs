@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_api::v1beta1::uniteddeployment::{Subset, WorkloadTemplate};
-use berth_workload::owner::{self, OwnerKey};
+use berth_workload::objects::owner::{self, OwnerKey};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
+use berth_workload::objects::selector::Selector;
 use berth_workload::plan::Refusal;
-use berth_workload::pod::Pod;
-use berth_workload::resource::UNITED_DEPLOYMENTS;
-use berth_workload::revision::Recognised;
-use berth_workload::selector::Selector;
+use berth_workload::update::revision::Recognised;
 use jiff::Timestamp;
 use serde_json::Value;
 

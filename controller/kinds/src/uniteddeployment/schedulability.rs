@@ -12,7 +12,7 @@ use berth_api::names::label::RESERVED_POD;
 use berth_api::v1beta1::uniteddeployment::{
     ScheduleStrategy, SubsetStatus, UnitedDeploymentCondition,
 };
-use berth_workload::pod::{Condition, Pod};
+use berth_workload::objects::pod::{Condition, Pod};
 use jiff::{SignedDuration, Timestamp};
 
 /// What the last status says of a subset, and what its workload shows.

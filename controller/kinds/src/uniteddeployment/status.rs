@@ -7,13 +7,13 @@ use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
 use berth_api::v1beta1::uniteddeployment::{
     SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus,
 };
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{CONTROLLER_REVISIONS, PODS};
+use berth_workload::objects::selector::Selector;
+use berth_workload::objects::untyped_workload::WorkloadStatus;
 use berth_workload::plan::{Failure, Outcome, Plan, Refusal, Verb};
-use berth_workload::pod::Pod;
-use berth_workload::podset::history;
-use berth_workload::resource::{CONTROLLER_REVISIONS, PODS};
-use berth_workload::revision::Recognised;
-use berth_workload::selector::Selector;
-use berth_workload::untyped_workload::WorkloadStatus;
+use berth_workload::update::podset::history;
+use berth_workload::update::revision::Recognised;
 use jiff::Timestamp;
 use serde_json::Value;
 

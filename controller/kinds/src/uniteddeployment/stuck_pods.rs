@@ -5,8 +5,8 @@
 //! again with the new template.
 
 use berth_api::names::label::KRUISE_CONTROLLER_REVISION_HASH;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
-use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The four kinds of workloads that a subset can have.
 
 use berth_api::v1beta1::uniteddeployment::{SubsetTemplate, WorkloadTemplate};
-use berth_workload::intstr::Round;
-use berth_workload::resource::{
+use berth_workload::objects::intstr::Round;
+use berth_workload::objects::resource::{
     CLONE_SETS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, Resource, STATEFUL_SETS,
 };
 use serde_json::{Map, Value};

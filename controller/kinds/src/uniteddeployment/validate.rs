@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::uniteddeployment::{MAX_RENDERED, MAX_SUBSETS, rendered};
+use berth_workload::objects::pod::Metadata;
 use berth_workload::plan::Refusal;
-use berth_workload::pod::Metadata;
-use berth_workload::podset::Unreadable;
+use berth_workload::update::podset::Unreadable;
 
 use super::render::texts;
 use super::{Snapshot, SubsetKind};

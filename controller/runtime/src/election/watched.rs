@@ -1,6 +1,6 @@
 //! The lease as a watch shows it, so that nobody has to ask again and again whether it is free.
 
-use berth_workload::pod::Metadata;
+use berth_workload::objects::pod::Metadata;
 use kube::Client;
 use serde::Deserialize;
 use tokio::sync::watch;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use berth_api::name::InvalidName;
-use berth_workload::inplace::resize::{Resize, Resizes};
+use berth_workload::objects::pod::{Condition, priority};
 use berth_workload::plan::{Action, Body, Deed, IfExists, PodPatch, Target, Verb};
-use berth_workload::pod::{Condition, priority};
-use berth_workload::revision::form;
+use berth_workload::update::inplace::resize::{Resize, Resizes};
+use berth_workload::update::revision::form;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::feed::Odd;
 use crate::object::{CONTROLLER_REVISIONS, PODS};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 
 struct Rig {
     pods: Arc<Store<Pod>>,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use berth_api::weight::{Limits, without_managed_fields};
-use berth_workload::pod::Owner;
+use berth_workload::objects::pod::Owner;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use http::StatusCode;
 use serde_json::json;
 

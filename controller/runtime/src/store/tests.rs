@@ -49,14 +49,14 @@ fn thing(name: &str, uid: &str, version: u32, node: &str) -> Thing {
     }
 }
 
-fn pod(namespace: &str, name: &str, owner: serde_json::Value) -> berth_workload::pod::Pod {
+fn pod(namespace: &str, name: &str, owner: serde_json::Value) -> berth_workload::objects::pod::Pod {
     let metadata = serde_json::json!({"namespace": namespace, "name": name, "uid": name, "ownerReferences": [owner]});
     serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap()
 }
 
 #[test]
 fn pods_with_the_uid_of_an_owner_elsewhere_or_of_another_kind_are_not_owned_by_it() {
-    use berth_workload::owner::{CLONE_SET, OwnerKey};
+    use berth_workload::objects::owner::{CLONE_SET, OwnerKey};
     let store = Store::with_owners(&[]);
     let owner = |group: &str, kind: &str, uid: &str, controls: bool| {
         serde_json::json!({
@@ -121,14 +121,14 @@ fn odd(name: &str, uid: &str, version: &str) -> Odd {
     }
 }
 
-fn versioned(name: &str, uid: &str, version: &str) -> berth_workload::pod::Pod {
+fn versioned(name: &str, uid: &str, version: &str) -> berth_workload::objects::pod::Pod {
     let metadata = serde_json::json!({"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version});
     serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap()
 }
 
 #[test]
 fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
-    use berth_workload::owner::{CLONE_SET, OwnerKey};
+    use berth_workload::objects::owner::{CLONE_SET, OwnerKey};
     let store = Store::new(&[]);
     let told = Arc::new(Mutex::new(0));
     let telling = told.clone();

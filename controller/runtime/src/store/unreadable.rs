@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_workload::owner::{OwnerKey, Reference};
+use berth_workload::objects::owner::{OwnerKey, Reference};
 
 use super::version::{is_before, reaches};
 use super::{Store, is_at};

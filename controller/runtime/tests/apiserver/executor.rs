@@ -9,9 +9,9 @@ use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::{CLONE_SETS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS};
 use berth_runtime::{CancellationToken, Object, client};
+use berth_workload::objects::pod::{Condition, Pod};
 use berth_workload::plan::{Action, Body, Failure, Plan, PodPatch, Stage, Step, Target};
-use berth_workload::pod::{Condition, Pod};
-use berth_workload::revision::{self, Revision};
+use berth_workload::update::revision::{self, Revision};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 

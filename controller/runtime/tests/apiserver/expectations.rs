@@ -7,8 +7,8 @@ use berth_runtime::expectations::{Expectations, Standing};
 use berth_runtime::feed::{self, Options};
 use berth_runtime::metrics::Metrics;
 use berth_runtime::{CancellationToken, Object, Store, client};
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Body, Target};
-use berth_workload::pod::Pod;
 
 use crate::executor::{executor, owner, plan};
 use crate::relay::{Relay, Wire};

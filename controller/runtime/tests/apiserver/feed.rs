@@ -8,7 +8,7 @@ use berth_runtime::feed::{self, Options};
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::{Resource, compare_versions};
 use berth_runtime::{CancellationToken, Object, Store, client};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use http::Method;
 use kube::Client;
 use serde::Deserialize;
@@ -198,7 +198,7 @@ async fn selectors_and_filters_choose() {
 
 #[derive(Debug, Deserialize)]
 struct Switch {
-    metadata: berth_workload::pod::Metadata,
+    metadata: berth_workload::objects::pod::Metadata,
     data: State,
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use berth_cluster::{Cluster, Component};
 use berth_runtime::feed::{self, Options};
 use berth_runtime::{CancellationToken, Object, Store};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 
 use crate::support::*;
 

@@ -12,7 +12,7 @@ use crate::support::*;
 
 #[derive(Debug, Deserialize)]
 struct Boat {
-    metadata: berth_workload::pod::Metadata,
+    metadata: berth_workload::objects::pod::Metadata,
 }
 
 impl Object for Boat {

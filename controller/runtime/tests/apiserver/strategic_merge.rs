@@ -1,5 +1,5 @@
 use berth_runtime::object::POD_TEMPLATES;
-use berth_workload::strategic_merge::strategic_merge;
+use berth_workload::objects::patch::strategic::strategic_merge;
 use http::Method;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_webhook::pods::NotYet;
-use berth_workload::selector::Selector;
+use berth_workload::objects::selector::Selector;
 use tokio::sync::oneshot;
 
 use crate::budgets::budget::{BudgetKey, Holds};

@@ -8,9 +8,11 @@ use berth_api::weight::{Limits, without_managed_fields};
 use berth_runtime::client::{self, metadata};
 use berth_runtime::{Key, Resource};
 use berth_webhook::pods::NotYet;
-use berth_workload::pod::Metadata;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
-use berth_workload::selector::Selector;
+use berth_workload::objects::pod::Metadata;
+use berth_workload::objects::resource::{
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
+use berth_workload::objects::selector::Selector;
 use berth_workload::share;
 use futures::future::{join_all, try_join};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

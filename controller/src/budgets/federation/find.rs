@@ -7,9 +7,9 @@ use berth_runtime::Resource;
 use berth_runtime::client::{self, Failed};
 use berth_workload::budget::federation::{Brings, Origin, Silence};
 use berth_workload::budget::floor::{Promise, promised};
+use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::sharing::Held;
-use berth_workload::native_budget::NativeBudget;
-use berth_workload::resource::{
+use berth_workload::objects::resource::{
     DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
 };
 use kube::Client;

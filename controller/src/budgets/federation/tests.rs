@@ -1,4 +1,4 @@
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 use serde_json::Value;
 
 use kube::Client;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use tokio::sync::oneshot;
 
 use crate::budgets::budget::BudgetKey;

@@ -1,5 +1,5 @@
 use berth_runtime::Key;
-use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
+use berth_workload::objects::resource::POD_UNAVAILABLE_BUDGETS;
 
 use super::*;
 

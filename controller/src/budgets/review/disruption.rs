@@ -4,7 +4,7 @@ use berth_api::kinds::podunavailablebudget::annotations::MOST_CONTAINERS;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_webhook::pods::{Change, Changed, Disruption};
 use berth_workload::budget::count::is_available;
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::objects::pod::{Metadata, Pod};
 use jiff::Timestamp;
 
 /// What is to befall the pod. Resources that restart a container change the pod like its image does.

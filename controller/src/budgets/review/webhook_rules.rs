@@ -8,8 +8,8 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_webhook::NO_TOKEN;
 use berth_webhook::pods::{Asks, DISRUPTIONS, Disruptions};
 use berth_workload::budget::asked::Asked;
-use berth_workload::condition::is_true;
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::condition::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::time::Instant;
 

@@ -4,8 +4,8 @@ use anyhow::{Result, bail, ensure};
 use berth_cluster::{Cluster, Options};
 use berth_runtime::executor::Owner;
 use berth_webhook::pods::{Change, Disruption};
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Plan, Step, Target};
-use berth_workload::resource::PODS;
 use serde_json::Value;
 
 use super::*;

@@ -1,7 +1,7 @@
 use berth_runtime::metrics::QueueMetrics;
 use berth_runtime::object::{CLONE_SETS, SIDECAR_SETS, STATEFUL_SETS};
 use berth_runtime::queue::Backoff;
-use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
+use berth_workload::objects::resource::POD_UNAVAILABLE_BUDGETS;
 use serde_json::json;
 
 use super::*;

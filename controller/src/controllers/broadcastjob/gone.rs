@@ -9,13 +9,13 @@ use berth_kinds::broadcastjob::{
     hides_its_end, is_over, is_recorded, mark_of, missed, node_of, unrecorded,
 };
 use berth_runtime::{Change, Object, Store};
-use berth_workload::node::Node;
-use berth_workload::pod::Pod;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::watched::Watched;
 use berth_runtime::object::BROADCAST_JOBS;
-use berth_workload::owner::Reference;
+use berth_workload::objects::owner::Reference;
 
 /// So many more than there are nodes are kept of a job until those of nodes that are gone are looked for.
 const SLACK: usize = 100;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use berth_kinds::containerrecreaterequest::entries;
 use berth_runtime::{Change, Key};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
 
 /// By request, the names of the pods in whose gates it has an entry.

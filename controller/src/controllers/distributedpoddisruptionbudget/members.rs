@@ -14,9 +14,9 @@ use berth_runtime::store::pods::BY_NAMESPACE;
 use berth_workload::budget::count::View;
 use berth_workload::budget::expected::Together;
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence};
+use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
-use berth_workload::native_budget::NativeBudget;
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::objects::pod::{Metadata, Pod};
 
 use crate::budgets::federation::find::{ITSELF, MISSING};
 use crate::budgets::{Budget, Holds, PodBudgets};

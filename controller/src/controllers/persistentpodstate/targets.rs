@@ -7,9 +7,9 @@ use berth_kinds::persistentpodstate::{Generator, Target};
 use berth_kinds::statefulset::ordinals;
 use berth_runtime::object::owner_key;
 use berth_runtime::{Key, Object, Resource, object};
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::owner::{OwnerKey, group};
-use berth_workload::pod::Pod;
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::owner::{OwnerKey, group};
+use berth_workload::objects::pod::Pod;
 
 use super::PersistentPodStateController;
 use crate::pod_states::TargetKind;

@@ -7,7 +7,7 @@ use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_kinds::sidecarset::{Asked, LeftOut, Reach};
 use berth_runtime::Object;
-use berth_workload::namespace::Namespace;
+use berth_workload::objects::namespace::Namespace;
 
 use super::SidecarSetController;
 use crate::context::Context;

@@ -1,7 +1,7 @@
 use berth_kinds::sidecarset::{LeftOut, Reach};
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::{Added, SidecarAsk};
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 use serde_json::{Value, json};
 
 use super::*;

@@ -10,8 +10,8 @@ use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object};
 use berth_webhook::pods::UNTOUCHED;
-use berth_workload::pod::Pod;
-use berth_workload::predownload::{brings_images, waits_for_images};
+use berth_workload::images::predownload::{brings_images, waits_for_images};
+use berth_workload::objects::pod::Pod;
 
 use super::{SidecarSetController, is_gone};
 

@@ -1,5 +1,5 @@
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Deed, Target, Verb};
-use berth_workload::resource::PODS;
 use serde_json::json;
 
 use super::*;

@@ -17,7 +17,7 @@ use berth_cluster::{Cluster, Options, address};
 use berth_runtime::{Resource, client, object};
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::{self, Asks, Injected, Injector, Labels, Lacks, MUTATING, ReadinessGate};
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 use berth_workload::plan::{Action, Body, Plan, Step};
 use kube::Client;
 use parking_lot::Mutex;

@@ -9,8 +9,8 @@ use std::fmt;
 use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
 use berth_api::names::label::{NAMESPACE_NAME, UNAVAILABLE_POD_PREFIX};
 use berth_workload::budget::disruption::{DISRUPTION_TARGET, KUBERNETES_SHARED, PASSING};
-use berth_workload::inplace::resize;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::inplace::resize;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use berth_api::weight::Limits;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use berth_api::name;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use serde::de::Error;
 
 use super::admission::Look;

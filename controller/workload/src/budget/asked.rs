@@ -5,8 +5,8 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::condition::condition;
-use crate::gates::{Gate, Gates};
+use crate::feature_gates::{Gate, Gates};
+use crate::objects::condition::condition;
 
 /// The reason where it asks about a part.
 const IN_PART: &str = "AskedInPart";

@@ -4,7 +4,7 @@ use berth_api::names::condition::{BLOCKED, ENFORCED};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::condition::{condition, set};
+use crate::objects::condition::{condition, set};
 use crate::plan::{Event, Plan, Step, Waiting};
 
 /// The reason of the conditions and of the event.

@@ -4,11 +4,11 @@ use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
-use crate::native_budget::{EvictionPolicy, NativeBudget};
-use crate::owner::controller_reference;
+use crate::budget::native::{EvictionPolicy, NativeBudget};
+use crate::objects::owner::controller_reference;
+use crate::objects::resource::{POD_DISRUPTION_BUDGETS, Resource};
+use crate::objects::selector::Selector;
 use crate::plan::{Action, IfExists, Step, Target};
-use crate::resource::{POD_DISRUPTION_BUDGETS, Resource};
-use crate::selector::Selector;
 
 /// A budget of ours that would have a native one.
 #[derive(Debug, Clone)]

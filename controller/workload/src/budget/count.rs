@@ -12,10 +12,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Rules, surge};
-use crate::inplace::resize;
+use crate::objects::pod::{Pod, availability};
+use crate::objects::selector::Selector;
 use crate::plan::{Event, Plan};
-use crate::pod::{Pod, availability};
-use crate::selector::Selector;
+use crate::update::inplace::resize;
 
 /// How long until pods are looked at again that go when another has come.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);

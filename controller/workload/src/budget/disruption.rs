@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 
-use crate::owner::group;
+use crate::objects::owner::group;
+use crate::objects::pod::gates::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
+use crate::objects::pod::{Metadata, Owner, Pod};
+use crate::objects::resource::{Resource, SIDECAR_SETS};
 use crate::plan::{Action, Step, Target};
-use crate::pod::gates::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
-use crate::pod::{Metadata, Owner, Pod};
-use crate::resource::{Resource, SIDECAR_SETS};
 use berth_api::names::GROUP;
 
 /// The pod that a step takes out of service, and by what: its deletion, or the first write of a change. Evictions are not among

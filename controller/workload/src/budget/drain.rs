@@ -9,8 +9,8 @@ use super::asked::Asked;
 use super::federation::{Brings, Shared, Silence};
 use super::judge::{Account, Decision, kept};
 use super::ledger::Request;
-use crate::native_budget::{self, NativeBudget};
-use crate::pod::Pod;
+use crate::budget::native::{self, NativeBudget};
+use crate::objects::pod::Pod;
 
 /// Who uses up what pods have taken, in the words of a refusal.
 const HOLDER: &str = "this drain";
@@ -131,7 +131,7 @@ impl Drain<'_> {
             .map(|at| (*at, self.budgets[*at].account.status.clone()))
             .collect();
         let drawn = self.draw(one, now);
-        let fate = match native_budget::refused(one.pod, &self.natives) {
+        let fate = match native::refused(one.pod, &self.natives) {
             // One that ours keeps says what they say, or will in a moment, and they have more to tell.
             Some(refused) if !refused.is_ours || !drawn.is_refusal() => {
                 Fate::Stays(refused.message)
@@ -142,7 +142,7 @@ impl Drain<'_> {
             for (at, status) in before {
                 self.budgets[at].account.status = status;
             }
-        } else if native_budget::are_asked(one.pod) {
+        } else if native::are_asked(one.pod) {
             let holding = self
                 .natives
                 .iter_mut()

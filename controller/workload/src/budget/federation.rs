@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Amount;
 use super::ledger::is_counted;
-use crate::native_budget::NativeBudget;
+use crate::budget::native::NativeBudget;
 
 /// Pods of one budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

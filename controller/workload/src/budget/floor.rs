@@ -7,7 +7,7 @@ use berth_api::names::condition::ENFORCED;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::FloorStatus;
 
-use crate::condition::is_true;
+use crate::objects::condition::is_true;
 
 /// What a reader may count on, for how long after it sent the read that showed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

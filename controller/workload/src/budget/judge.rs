@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::federation::{Brings, Silence, Whole};
 use super::ledger::{Refused, Request, Verdict, draw, set_numbers, stands, told};
 use super::{Fault, Rules};
-use crate::pod::Metadata;
+use crate::objects::pod::Metadata;
 
 /// The most budgets that hold one pod: each is a write.
 const MOST_BUDGETS: usize = 16;

@@ -13,9 +13,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Rules;
-use crate::condition::whole_seconds;
+use crate::objects::condition::whole_seconds;
+use crate::objects::pod::Pod;
 use crate::plan::Waiting;
-use crate::pod::Pod;
 
 /// Who asks for a pod again and again is noted so seldom.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_secs(60);

@@ -10,8 +10,8 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::federation::{Brings, Silence};
-use crate::native_budget::NativeBudget;
-use crate::selector::Selector;
+use crate::budget::native::NativeBudget;
+use crate::objects::selector::Selector;
 
 /// The largest selector that is kept and compared, in bytes: another cluster may tell any.
 const LARGEST: usize = 8 << 10;

@@ -8,10 +8,10 @@ use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, Replacement}
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::owner::{CLONE_SET, Reference, group};
+use crate::objects::owner::{CLONE_SET, Reference, group};
+use crate::objects::pod::{Metadata, Pod, availability};
+use crate::objects::resource::REPLICA_SETS;
 use crate::plan::{Action, PodPatch, Step, Target};
-use crate::pod::{Metadata, Pod, availability};
-use crate::resource::REPLICA_SETS;
 
 /// How long a pod that was replaced may be asked for again, until the surplus goes.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);

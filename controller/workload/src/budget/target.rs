@@ -2,8 +2,8 @@
 
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
 
-use crate::owner::group;
-use crate::pod::Metadata;
+use crate::objects::owner::group;
+use crate::objects::pod::Metadata;
 
 /// Whether a pod may be the target's: its controller is the target, or has the target's name and more, as a ReplicaSet has its
 /// Deployment's. Rather one too many than one that goes from a budget that nobody has counted yet.

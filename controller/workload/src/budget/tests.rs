@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::count::{Expected, Settled, View, is_available, settled};
 use super::ledger::{self, Refused, Request, Verdict, set_numbers};
 use super::*;
-use crate::pod::Pod;
+use crate::objects::pod::Pod;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_000_000).unwrap()

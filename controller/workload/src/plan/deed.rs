@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::Action;
-use crate::resource::{CLAIMS, CONFIG_MAPS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS, Resource};
+use crate::objects::resource::{
+    CLAIMS, CONFIG_MAPS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS, Resource,
+};
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

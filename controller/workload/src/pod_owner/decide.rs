@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{PodOwner, Snapshot};
+use crate::blocked;
+use crate::objects::pod::Pod;
 use crate::plan::{Plan, Stage, Step};
-use crate::pod::Pod;
-use crate::podset::chosen::Chosen;
-use crate::podset::history::Revisions;
-use crate::podset::{Scene, Uids, adopt, hooks, overlap, unreadable, update};
-use crate::{launch, stuck};
+use crate::update::launch;
+use crate::update::podset::chosen::Chosen;
+use crate::update::podset::history::Revisions;
+use crate::update::podset::{Scene, Uids, adopt, hooks, overlap, unreadable, update};
 
 /// Decides what to do for an owner of pods now.
 pub fn decide<K: PodOwner>(snapshot: &Snapshot<K>, now: Timestamp) -> Plan {
@@ -27,7 +28,7 @@ pub fn decide<K: PodOwner>(snapshot: &Snapshot<K>, now: Timestamp) -> Plan {
 
 fn fill<K: PodOwner>(snapshot: &Snapshot<K>, plan: &mut Plan, now: Timestamp) {
     let scene = snapshot.scene();
-    stuck::watch(&scene, plan, now);
+    blocked::watch(&scene, plan, now);
     K::watch(snapshot, plan, now);
     overlap::tell(&scene.workload, &snapshot.overlapping, plan);
     if let Some(refusal) = unreadable::refusal(&scene) {

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::{PodOwner, Snapshot};
-use crate::condition::WorkloadStatus;
+use crate::blocked;
+use crate::objects::condition::WorkloadStatus;
 use crate::plan::{Outcome, Plan};
-use crate::podset::history::{self, Revisions};
-use crate::revision::Recognised;
-use crate::stuck;
+use crate::update::podset::history::{self, Revisions};
+use crate::update::revision::Recognised;
 
 /// The status to write: equal to the present one when nothing changed. While the revision of a new template is being written,
 /// the status says nothing of the new generation, because a client that waits for that would take the old revision's numbers for it.
@@ -47,6 +47,6 @@ pub fn status<K: PodOwner>(
         );
     }
     let causes = K::causes(snapshot, &places, (plan, outcome), &status, now);
-    stuck::set_blocked(status.conditions(), &scene.workload, causes, now);
+    blocked::set_blocked(status.conditions(), &scene.workload, causes, now);
     Some(status)
 }

@@ -1,9 +1,9 @@
 //! What holds a job back.
 
 use berth_api::v1beta1::broadcastjob::phase;
+use berth_workload::objects::resource::{POD_TEMPLATES, PODS};
 use berth_workload::plan::{Deed, Failure, Verb};
-use berth_workload::podset::Unreadable;
-use berth_workload::resource::{POD_TEMPLATES, PODS};
+use berth_workload::update::podset::Unreadable;
 use serde_json::json;
 
 use super::super::simulation::World;

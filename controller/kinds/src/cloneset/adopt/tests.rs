@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
+use berth_workload::objects::resource::PODS;
 use berth_workload::pod_owner::orphans;
-use berth_workload::podset::adopt::Orphans;
-use berth_workload::resource::PODS;
+use berth_workload::update::podset::adopt::Orphans;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 

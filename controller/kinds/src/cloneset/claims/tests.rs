@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::fields::template::VolumeClaimTemplate;
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
 use berth_workload::plan::{Action, Plan};
 use proptest::prelude::*;
 use serde_json::{Value, json};

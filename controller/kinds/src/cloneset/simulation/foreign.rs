@@ -1,7 +1,7 @@
 //! Objects that a stranger made in the world of a test: in another namespace, or with an owner of another kind, and with the
 //! uid of the world's CloneSet in their owner references. They are in every world, and nothing may come of them.
 
-use berth_workload::claim::Claim;
+use berth_workload::objects::claim::Claim;
 
 use super::*;
 

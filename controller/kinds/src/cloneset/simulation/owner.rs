@@ -1,11 +1,11 @@
 //! The owner of lifecycle hooks in the small world, and what no controller may do to the pods that it holds.
 
-use berth_workload::lifecycle::{
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::lifecycle::{
     self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook,
 };
+use berth_workload::objects::pod::unready::{self, Reason};
 use berth_workload::plan::Action;
-use berth_workload::pod::Pod;
-use berth_workload::pod::unready::{self, Reason};
 use serde_json::{Value, json};
 
 use super::World;

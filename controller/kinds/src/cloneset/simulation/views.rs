@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use berth_workload::claim::Claim;
-use berth_workload::pod::gates::IN_PLACE_UPDATE_READY;
+use berth_workload::objects::claim::Claim;
+use berth_workload::objects::pod::gates::IN_PLACE_UPDATE_READY;
 
 use super::*;
 use crate::model::apiserver::{Objects, find};

@@ -1,7 +1,7 @@
 //! What an apiserver makes of each write.
 
+use berth_workload::objects::resource::{CLONE_SETS, CONFIG_MAPS, IMAGE_PULL_JOBS};
 use berth_workload::plan::IfExists;
-use berth_workload::resource::{CLONE_SETS, CONFIG_MAPS, IMAGE_PULL_JOBS};
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! In-place updates of pods with a launch order.
 
-use berth_workload::inplace::resize::Ability;
-use berth_workload::inplace::state::State;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::inplace::resize::Ability;
+use berth_workload::update::inplace::state::State;
 
 use super::*;
 

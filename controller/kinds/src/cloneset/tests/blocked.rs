@@ -6,10 +6,10 @@ use std::sync::Arc;
 use berth_api::names::annotation::PREPULL_ON_JOIN;
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSetCondition;
+use berth_workload::blocked;
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Deed, Failure, Outcome, Plan, Refusal, Verb};
-use berth_workload::resource::PODS;
-use berth_workload::revision::REVISION_LABEL;
-use berth_workload::stuck;
+use berth_workload::update::revision::REVISION_LABEL;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -613,8 +613,8 @@ fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
 #[test]
 fn generated_names_are_no_news() {
     assert_eq!(
-        stuck::without_names("pods \"web-abc12\" is forbidden, web-x", "web"),
+        blocked::without_names("pods \"web-abc12\" is forbidden, web-x", "web"),
         "pods \"web-*\" is forbidden, web-x"
     );
-    assert_eq!(stuck::without_names("nothing", "web"), "nothing");
+    assert_eq!(blocked::without_names("nothing", "web"), "nothing");
 }

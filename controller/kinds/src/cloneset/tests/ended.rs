@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::fields::template::VolumeClaimTemplate;
+use berth_workload::objects::pod::availability;
 use berth_workload::plan::Plan;
-use berth_workload::pod::availability;
 use serde_json::json;
 
 use super::super::simulation::{World, template};

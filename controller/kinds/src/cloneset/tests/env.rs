@@ -1,7 +1,7 @@
 //! Containers that read their pod's labels and annotations.
 
 use berth_api::names::annotation::RUNTIME_CONTAINERS_META;
-use berth_workload::inplace::steps;
+use berth_workload::update::inplace::steps;
 
 use super::*;
 

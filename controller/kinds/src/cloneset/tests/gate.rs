@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use berth_workload::lifecycle::{NORMAL, PREPARING_DELETE, UPDATING};
+use berth_workload::objects::pod::lifecycle::{NORMAL, PREPARING_DELETE, UPDATING};
 use berth_workload::plan::Plan;
-use berth_workload::podset::update::MOST_OPENED_EARLY;
+use berth_workload::update::podset::update::MOST_OPENED_EARLY;
 use serde_json::json;
 
 use super::super::simulation::owner::LABEL;

@@ -4,12 +4,12 @@ mod events;
 use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
-use berth_workload::gates::Gate;
-use berth_workload::lifecycle::{
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::pod::lifecycle::{
     self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED,
 };
+use berth_workload::objects::pod::{Pod, availability, unready};
 use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::{Pod, availability, unready};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -616,10 +616,10 @@ fn tally(world: &World) -> (usize, usize, usize) {
     let old = |pod: &&Arc<Pod>| {
         let label = pod
             .metadata
-            .label(berth_workload::revision::REVISION_LABEL)
+            .label(berth_workload::update::revision::REVISION_LABEL)
             .unwrap_or_default();
         lifecycle::state(pod) != PREPARING_DELETE
-            && !berth_workload::revision::same(label, &updated)
+            && !berth_workload::update::revision::same(label, &updated)
     };
     (
         pods.iter().filter(active).count(),

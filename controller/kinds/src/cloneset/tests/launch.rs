@@ -1,7 +1,7 @@
 use berth_api::names::{annotation, env};
-use berth_workload::launch::priorities;
+use berth_workload::objects::resource::CONFIG_MAPS;
 use berth_workload::plan::{Action, IfExists};
-use berth_workload::resource::CONFIG_MAPS;
+use berth_workload::update::launch::priorities;
 use serde_json::{Value, json};
 
 use crate::cloneset::simulation::World;

@@ -1,7 +1,7 @@
 //! Pods that go.
 
-use berth_workload::lifecycle;
-use berth_workload::node::Node;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::lifecycle;
 
 use super::*;
 use crate::cloneset::decide;

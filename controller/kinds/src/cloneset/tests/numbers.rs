@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
 use berth_workload::plan::{Action, Plan};
 use serde_json::{Value, json};
 

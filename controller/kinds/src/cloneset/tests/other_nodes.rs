@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::inplace::exact::NodeFacts;
+use berth_workload::objects::node::image::NodeFacts;
 
 use super::*;
 

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use berth_api::v1beta1::cloneset::CloneSet;
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 use berth_workload::pod_owner::PodOwner;
-use berth_workload::podset::overlap;
+use berth_workload::update::podset::overlap;
 
 use super::super::CloneSetOwner;
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use berth_api::names::{annotation, label};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_workload::gates::Gate;
-use berth_workload::inplace::steps;
-use berth_workload::node::image::NodeImage;
+use berth_workload::feature_gates::Gate;
+use berth_workload::images::predownload::{
+    LONGEST_NAME, brings_images, job_name, waits_for_images,
+};
+use berth_workload::objects::node::image::NodeImage;
 use berth_workload::plan::{Action, Plan};
-use berth_workload::predownload::{LONGEST_NAME, brings_images, job_name, waits_for_images};
-use berth_workload::revision::{Revision, short};
+use berth_workload::update::inplace::steps;
+use berth_workload::update::revision::{Revision, short};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -320,9 +322,9 @@ fn a_job_that_is_going_is_waited_for() {
 #[test]
 fn names_of_jobs_are_cut_where_an_objects_name_ends() {
     let revision = |name: &str| Revision {
-        metadata: berth_workload::pod::Metadata {
+        metadata: berth_workload::objects::pod::Metadata {
             name: name.into(),
-            ..berth_workload::pod::Metadata::default()
+            ..berth_workload::objects::pod::Metadata::default()
         },
         revision: 1,
         data: berth_api::text::JsonText::default(),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::pod::gates::IN_PLACE_UPDATE_READY;
 use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::gates::IN_PLACE_UPDATE_READY;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

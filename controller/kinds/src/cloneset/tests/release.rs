@@ -1,4 +1,4 @@
-use berth_workload::podset::release::split_by_selector;
+use berth_workload::update::podset::release::split_by_selector;
 use serde_json::json;
 
 use super::super::simulation::{World, template};

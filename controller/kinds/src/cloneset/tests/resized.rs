@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::names::condition;
-use berth_workload::inplace::resize::Ability;
-use berth_workload::inplace::steps;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Event, Plan};
-use berth_workload::pod::Pod;
+use berth_workload::update::inplace::resize::Ability;
+use berth_workload::update::inplace::steps;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn blocked(world: &World) -> Option<String> {
 
 /// Cpu in the spec and in the status, in thousandths.
 fn cpu(pod: &Pod) -> (i64, i64) {
-    let of = |resources: &Option<Box<berth_workload::pod::resources::Resources>>| {
+    let of = |resources: &Option<Box<berth_workload::objects::pod::resources::Resources>>| {
         resources.as_ref().map_or(0, |r| r.requests.cpu)
     };
     (

@@ -1,8 +1,8 @@
 //! Containers that are restarted because the template says so.
 
 use berth_api::names::annotation::RESTARTED_AT;
-use berth_workload::gates::Gate;
-use berth_workload::inplace::steps;
+use berth_workload::feature_gates::Gate;
+use berth_workload::update::inplace::steps;
 
 use super::super::simulation::owner::LABEL;
 use super::*;

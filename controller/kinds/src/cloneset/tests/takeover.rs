@@ -391,10 +391,13 @@ fn what_is_written_is_recognised_by_openkruise() {
         });
     let body = body.unwrap();
     let text = r#"{"spec":{"template":{"$patch":"replace","metadata":{"annotations":{"note":"a \u003c b"},"creationTimestamp":null,"labels":{"app":"web"}},"spec":{"containers":[{"image":"web:3","imagePullPolicy":"Always","name":"main","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
-    assert_eq!(berth_workload::revision::form::text(&body["data"]), text);
+    assert_eq!(
+        berth_workload::update::revision::form::text(&body["data"]),
+        text
+    );
     assert_eq!(body["revision"], 3);
     assert_eq!(body["metadata"]["ownerReferences"], owner("v1beta1"));
-    let hash = berth_workload::revision::hash(&body["data"], 0);
+    let hash = berth_workload::update::revision::hash(&body["data"], 0);
     assert_eq!(body["metadata"]["name"], format!("web-{hash}"));
     assert_eq!(
         body["metadata"]["labels"],

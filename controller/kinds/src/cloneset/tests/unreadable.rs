@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_workload::plan::{Action, Outcome};
-use berth_workload::podset::Unreadable;
+use berth_workload::update::podset::Unreadable;
 use serde_json::json;
 
 use super::super::simulation::{World, template};

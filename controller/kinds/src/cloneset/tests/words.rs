@@ -1,7 +1,7 @@
 //! What a plan and a status say, for people.
 
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Deed, Verb};
-use berth_workload::resource::PODS;
 
 use super::*;
 
@@ -108,7 +108,7 @@ fn the_first_of_several_that_become_available_is_looked_for() {
     Arc::make_mut(&mut world.set).spec.replicas = Some(2);
     world.settle();
     Arc::make_mut(&mut world.set).spec.min_ready_seconds = 3600;
-    let ready_for = |pod: &Arc<berth_workload::pod::Pod>| {
+    let ready_for = |pod: &Arc<berth_workload::objects::pod::Pod>| {
         world
             .now()
             .duration_since(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Outcome, Plan};
-use berth_workload::pod::Pod;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, template};

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, RESTARTED_AT};
-use berth_workload::inplace::steps;
-use berth_workload::node::Node;
-use berth_workload::node::placement::{Fit, Placement};
+use berth_workload::objects::node::Node;
+use berth_workload::objects::node::placement::{Fit, Placement};
+use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::{Pod, availability};
-use berth_workload::revision::{self, REVISION_LABEL};
+use berth_workload::update::inplace::steps;
+use berth_workload::update::revision::{self, REVISION_LABEL};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

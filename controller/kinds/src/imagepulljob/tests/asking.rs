@@ -1,8 +1,8 @@
 //! What is done around the asking of nodes, and what is said of it.
 
 use berth_api::names::finalizer::PROTECTION;
+use berth_workload::objects::resource::IMAGE_PULL_JOBS;
 use berth_workload::plan::{Action, Plan};
-use berth_workload::resource::IMAGE_PULL_JOBS;
 
 use super::*;
 use crate::imagepulljob::decide;

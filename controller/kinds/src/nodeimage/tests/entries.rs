@@ -1,7 +1,7 @@
 //! Entries: who asks, with which secrets, and how long a node has.
 
 use berth_api::v1beta1::nodeimage::SandboxConfig;
-use berth_workload::node::image::entry::{Ask, Standing, ask, standing};
+use berth_workload::objects::node::image::entry::{Ask, Standing, ask, standing};
 use jiff::SignedDuration;
 
 use super::*;

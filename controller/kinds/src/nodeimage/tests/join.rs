@@ -3,8 +3,8 @@
 use berth_api::names::annotation::PREPULL_ON_JOIN;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_workload::gates::{Gate, Gates};
-use berth_workload::revision::Revision;
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::update::revision::Revision;
 
 use super::*;
 use crate::model::apiserver::merge;

@@ -1,6 +1,6 @@
 //! Limits of entries: those of the owners that an entry has now.
 
-use berth_workload::prepull;
+use berth_workload::images::prepull;
 
 use super::*;
 use crate::nodeimage::job_bears_on;

@@ -16,7 +16,7 @@ use berth_api::v1beta1::podunavailablebudget::{
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::ledger::{Request, Verdict, draw, name_pods, withdraw};
 use berth_workload::budget::{Amount, Rules};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};

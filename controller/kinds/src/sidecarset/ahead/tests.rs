@@ -1,6 +1,6 @@
 use berth_api::IntOrString;
 use berth_api::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE;
-use berth_workload::gates::Gates;
+use berth_workload::feature_gates::Gates;
 use serde_json::Value;
 
 use super::super::annotations_to_read;

@@ -1,7 +1,7 @@
 use serde_json::json;
 
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::Deed;
-use berth_workload::resource::PODS;
 
 use super::super::events::blocked_event;
 use super::super::names::HASH_WITHOUT_IMAGE;

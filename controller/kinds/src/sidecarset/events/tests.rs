@@ -1,5 +1,5 @@
+use berth_workload::objects::resource::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, PODS};
 use berth_workload::plan::{Deed, Failure, Verb};
-use berth_workload::resource::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, PODS};
 use serde_json::json;
 
 use super::super::decide;

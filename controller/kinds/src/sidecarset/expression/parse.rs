@@ -1,6 +1,6 @@
 //! From text to a tree.
 
-use berth_workload::revision::quantity;
+use berth_workload::objects::quantity;
 
 use super::ratio::Ratio;
 use super::tree::{Node, Operation, Variable};

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use berth_workload::revision::quantity;
+use berth_workload::objects::quantity;
 
 fn made(text: &str, variable: Variable, of: &str) -> Result<String, String> {
     let of = quantity::thousandths(of).unwrap();

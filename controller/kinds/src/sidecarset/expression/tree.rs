@@ -1,6 +1,6 @@
 //! The tree of an expression, and what it comes to.
 
-use berth_workload::revision::quantity;
+use berth_workload::objects::quantity;
 use serde_json::{Value, json};
 
 use super::ratio::{self, Ratio};

@@ -3,7 +3,7 @@
 
 use berth_api::image::Reference;
 use berth_api::v1beta1::sidecarset::{ResourcesPolicy, ShareVolumePolicy, TransferEnvVar};
-use berth_workload::revision::quantity;
+use berth_workload::objects::quantity;
 use serde_json::{Map, Value, json};
 
 type Fields = Map<String, Value>;

@@ -1,7 +1,7 @@
 //! Annotations that a SidecarSet puts on pods.
 
 use berth_api::v1beta1::sidecarset::PatchPolicy;
-use berth_workload::revision::form;
+use berth_workload::update::revision::form;
 use serde_json::{Value, json};
 
 use super::super::names::{PREFIX, VERSION_ALT_PREFIX, VERSION_PREFIX};

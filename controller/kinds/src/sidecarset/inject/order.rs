@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::names::env::CONTAINER_PRIORITY;
-use berth_workload::launch;
+use berth_workload::update::launch;
 use serde_json::{Value, json};
 
 use super::own::variable;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::sidecarset::SidecarSetRepair;
 use berth_workload::budget::surge::is_leftover;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::Snapshot;

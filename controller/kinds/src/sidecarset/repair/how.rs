@@ -1,8 +1,8 @@
 //! How a pod is replaced, by the kind of its controller.
 
-use berth_workload::owner::{OwnerKind, Reference};
-use berth_workload::pod::Pod;
-use berth_workload::resource::{CLONE_SETS, STATEFUL_SETS};
+use berth_workload::objects::owner::{OwnerKind, Reference};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{CLONE_SETS, STATEFUL_SETS};
 
 /// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that
 /// replace whatever is gone.

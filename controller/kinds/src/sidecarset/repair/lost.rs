@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{SidecarSetLostPod, SidecarSetRepair};
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -1,6 +1,6 @@
 //! Why no pod is replaced, or not this one.
 
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 
 use super::super::audit::Lack;
 use super::super::settings::{Settings, unreadable};

@@ -4,8 +4,8 @@ mod failed;
 mod lost;
 mod model;
 
+use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
-use berth_workload::resource::PODS;
 use serde_json::{Value, json};
 
 use super::super::names::{HASH, HASH_WITHOUT_IMAGE, REPAIRING};

@@ -1,7 +1,7 @@
 //! Whose turn it is to be replaced.
 
 use berth_api::v1beta1::sidecarset::SidecarSetRepair;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Whose turn it is, by table and in whole rollouts of several namespaces.
 
+use berth_workload::objects::resource::{CONTROLLER_REVISIONS, PODS};
 use berth_workload::plan::{Deed, Failure};
-use berth_workload::resource::{CONTROLLER_REVISIONS, PODS};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-use berth_workload::revision::{hash, revision_name};
+use berth_workload::update::revision::{hash, revision_name};
 use serde_json::json;
 
 use super::super::names::{HASH, HASH_WITHOUT_IMAGE};

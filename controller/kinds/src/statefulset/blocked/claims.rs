@@ -1,12 +1,12 @@
 //! Claims that hold the set back.
 
 use berth_api::commands::{self, Named};
-use berth_workload::ordinals::ordinal_of;
+use berth_workload::blocked::{Cause, Grade};
+use berth_workload::objects::ordinals::ordinal_of;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::CLAIMS;
 use berth_workload::plan::{Deed, Failure, Outcome, Verb};
-use berth_workload::pod::Pod;
-use berth_workload::resource::CLAIMS;
-use berth_workload::revision::{self, REVISION_LABEL};
-use berth_workload::stuck::{Cause, Grade};
+use berth_workload::update::revision::{self, REVISION_LABEL};
 use jiff::Timestamp;
 
 use super::super::claims::OWNED_BY;

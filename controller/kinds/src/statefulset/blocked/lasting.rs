@@ -1,6 +1,6 @@
 //! Causes that may pass by themselves.
 
-use berth_workload::stuck::{Cause, Grade};
+use berth_workload::blocked::{Cause, Grade};
 use jiff::{SignedDuration, Timestamp};
 
 /// What passes by itself is told when it has lasted for so long.

@@ -1,6 +1,6 @@
 //! Names of the set's pods that others have.
 
-use berth_workload::stuck::{Cause, Grade};
+use berth_workload::blocked::{Cause, Grade};
 use jiff::Timestamp;
 
 use super::super::Snapshot;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use berth_api::commands::{self, Named};
 use berth_api::names::annotation::{FORGET_POD_STATES, INJECTED_PERSISTENT_POD_STATE};
 use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PodState};
-use berth_workload::pod::Pod;
-use berth_workload::stuck::Cause;
+use berth_workload::blocked::Cause;
+use berth_workload::objects::pod::Pod;
 
 use super::super::Snapshot;
 use super::lasting::lasting;

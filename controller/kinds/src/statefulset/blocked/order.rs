@@ -1,10 +1,10 @@
 //! In order, a pod that does not serve holds up those behind it.
 
 use berth_api::commands::{self, Named};
-use berth_workload::lifecycle;
+use berth_workload::blocked::{self, Cause};
+use berth_workload::objects::pod::lifecycle;
+use berth_workload::objects::pod::{Availability, Pod, availability};
 use berth_workload::plan::Plan;
-use berth_workload::pod::{Availability, Pod, availability};
-use berth_workload::stuck::{self, Cause};
 use jiff::Timestamp;
 
 use super::super::Snapshot;
@@ -19,7 +19,7 @@ pub(super) fn waited_for(
 ) -> Option<Cause> {
     let pod = places.gap?.pod?;
     let scene = snapshot.scene();
-    if pod.metadata.deletion_timestamp.is_some() || stuck::holds_pod(&scene, pod, now) {
+    if pod.metadata.deletion_timestamp.is_some() || blocked::holds_pod(&scene, pod, now) {
         return None;
     }
     let (what, remedy, since) = why(snapshot, places, pod, now)?;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_workload::gates::Gate;
-use berth_workload::node::Node;
+use berth_workload::feature_gates::Gate;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{CLAIMS, PODS};
 use berth_workload::plan::{Action, Deed, Failure, Outcome, Verb};
-use berth_workload::pod::Pod;
-use berth_workload::resource::{CLAIMS, PODS};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Claims: made before their pods, given back, kept or deleted.
 
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, told};

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_workload::ordinals::{Ordinals, ordinal_of};
+use berth_workload::objects::ordinals::{Ordinals, ordinal_of};
+use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::plan::{Action, Plan};
-use berth_workload::pod::{Pod, availability};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Updates: from the highest ordinal down, within the limits.
 
 use berth_api::names::annotation::RESTARTED_AT;
-use berth_workload::gates::Gate;
+use berth_workload::feature_gates::Gate;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, told};

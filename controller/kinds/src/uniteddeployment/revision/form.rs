@@ -2,7 +2,7 @@
 //!
 //! What the pod template and the claim templates look like is Kubernetes' part, in [`revision::form`](form).
 
-use berth_workload::revision::form;
+use berth_workload::update::revision::form;
 use serde_json::{Map, Value, json};
 
 /// What each type always writes, as JSON.

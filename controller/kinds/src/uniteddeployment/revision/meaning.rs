@@ -1,7 +1,7 @@
 //! Whether two templates mean the same workloads: replicas, selector and partition never count, and a default counts as much
 //! as a field that is left out.
 
-use berth_workload::revision::defaults;
+use berth_workload::update::revision::defaults;
 use serde_json::{Map, Value, json};
 
 /// Fields of a workload that the UnitedDeployment sets itself.

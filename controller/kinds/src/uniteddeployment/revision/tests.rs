@@ -1,7 +1,7 @@
 //! `tests/openkruise.json` has what OpenKruise's own types make of templates: HEAD's of v1beta1, 1.9.0's of v1alpha1 (both
 //! with Kubernetes' libraries 1.32).
 
-use berth_workload::pod::Metadata;
+use berth_workload::objects::pod::Metadata;
 use proptest::prelude::*;
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-use berth_workload::untyped_workload::UntypedWorkload;
+use berth_workload::objects::untyped_workload::UntypedWorkload;
 
 use super::super::adopt::is_orphan_of;
 use super::*;

@@ -1,4 +1,4 @@
-use berth_workload::merge_patch::merge_patch;
+use berth_workload::objects::patch::merge::merge_patch;
 
 use super::super::change::change;
 use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_workload::plan::Outcome;
-use berth_workload::podset::Unreadable;
+use berth_workload::update::podset::Unreadable;
 
 use super::super::{Round, Snapshot, status};
 use super::world::World;

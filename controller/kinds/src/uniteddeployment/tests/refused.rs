@@ -1,6 +1,6 @@
+use berth_workload::objects::resource::NATIVE_STATEFUL_SETS;
 use berth_workload::plan::{Deed, Failure, Outcome, Verb};
-use berth_workload::podset::Unreadable;
-use berth_workload::resource::NATIVE_STATEFUL_SETS;
+use berth_workload::update::podset::Unreadable;
 
 use super::super::{Round, Snapshot, decide, status};
 use super::world::World;

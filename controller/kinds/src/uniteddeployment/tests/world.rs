@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD, SUBSET_NAME};
 use berth_api::v1beta1::uniteddeployment::UnitedDeploymentStatus;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -74,12 +74,14 @@ impl World {
             .iter()
             .map(|revision| {
                 Arc::new(
-                    serde_json::from_value::<berth_workload::revision::Revision>(revision.clone())
-                        .unwrap(),
+                    serde_json::from_value::<berth_workload::update::revision::Revision>(
+                        revision.clone(),
+                    )
+                    .unwrap(),
                 )
             })
             .collect();
-        berth_workload::revision::sort(&mut revisions);
+        berth_workload::update::revision::sort(&mut revisions);
         Snapshot {
             united: Arc::new(serde_json::from_value(self.united.clone()).unwrap()),
             workloads: workloads

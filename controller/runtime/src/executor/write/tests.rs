@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
+use berth_workload::objects::pod::Condition;
 use berth_workload::plan::Body;
-use berth_workload::pod::Condition;
 
 use super::*;
 use crate::object::{CLAIMS, CONFIG_MAPS, PODS};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use http::header::ACCEPT;
 use http::{Request, Response, StatusCode};
 use kube::Client;

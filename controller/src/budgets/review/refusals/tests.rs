@@ -1,4 +1,4 @@
-use berth_workload::pod::{Metadata, Owner};
+use berth_workload::objects::pod::{Metadata, Owner};
 use serde_json::json;
 
 use super::*;

@@ -8,7 +8,7 @@ use berth_api::names::annotation::{
 };
 use berth_api::names::label::{NAMESPACE_NAME, SIDECARSET_CUSTOM_VERSION, SIDECARSET_NAME};
 use berth_webhook::pods::Labels;
-use berth_workload::revision::{hash, revision_name};
+use berth_workload::update::revision::{hash, revision_name};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::resource::{CLONE_SETS, CONTAINER_RECREATE_REQUESTS};
+use crate::objects::resource::{CLONE_SETS, CONTAINER_RECREATE_REQUESTS};
 
 fn pod_of(api_version: &str, kind: &str) -> Metadata {
     let owner = json!({"apiVersion": api_version, "kind": kind, "name": "web", "uid": "u", "controller": true});

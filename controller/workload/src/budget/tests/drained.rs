@@ -10,9 +10,9 @@ use crate::budget::drain::{Budget, Drain, Fate, Other, Place, Remainder, Residen
 use crate::budget::federation::{Brings, Shared};
 use crate::budget::judge::Account;
 use crate::budget::ledger::set_numbers;
+use crate::budget::native::NativeBudget;
 use crate::budget::{Fault, Rules};
-use crate::native_budget::NativeBudget;
-use crate::pod::Pod;
+use crate::objects::pod::Pod;
 
 const WEB: &str = "PodUnavailableBudget default/web";
 

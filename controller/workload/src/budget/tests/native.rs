@@ -5,9 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
 use crate::budget::child::{self, Keeper, Wanted, Without, keeps};
-use crate::native_budget::NativeBudget;
-use crate::resource::POD_UNAVAILABLE_BUDGETS;
-use crate::selector::Selector;
+use crate::budget::native::NativeBudget;
+use crate::objects::resource::POD_UNAVAILABLE_BUDGETS;
+use crate::objects::selector::Selector;
 
 fn selector(labels: &Value) -> Selector {
     Selector::new(&serde_json::from_value(json!({"matchLabels": labels})).unwrap()).unwrap()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::budget::Rules;
 use crate::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers};
 use crate::budget::surge::{Instead, is_leftover, is_open, is_released, is_replaced, step};
-use crate::pod::{Metadata, Pod};
+use crate::objects::pod::{Metadata, Pod};
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_000_000).unwrap()

@@ -1,6 +1,6 @@
 use super::*;
+use crate::objects::resource::{CLONE_SETS, NODE_IMAGES};
 use crate::plan::{Body, IfExists, PodPatch, Target};
-use crate::resource::{CLONE_SETS, NODE_IMAGES};
 
 #[test]
 fn deed_reads_as_its_verb_and_the_kind_of_its_object() {

@@ -180,7 +180,7 @@ fn event_tells_of_a_crash_loop_once() {
         set = with(&set, &pod);
         told(&mut set, &Outcome::default(), seconds);
         events.extend(
-            stuck::announced::event(&old, &json!(set.set.status)).map(|event| event.reason),
+            blocked::announced::event(&old, &json!(set.set.status)).map(|event| event.reason),
         );
     }
     assert_eq!(events, ["ContainerCrashLooping"]);

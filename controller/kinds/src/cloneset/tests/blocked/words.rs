@@ -1,7 +1,7 @@
 //! What is told of a cause, and when it is told anew.
 
+use berth_workload::objects::resource::{CLAIMS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
 use berth_workload::plan::{Deed, Verb};
-use berth_workload::resource::{CLAIMS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
 
 use super::*;
 

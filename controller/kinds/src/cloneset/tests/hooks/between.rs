@@ -1,6 +1,6 @@
 //! Updates and deletions that come between one another, and hooks that come and go meanwhile.
 
-use berth_workload::lifecycle::UPDATING;
+use berth_workload::objects::pod::lifecycle::UPDATING;
 
 use super::*;
 
@@ -113,7 +113,7 @@ fn a_pod_comes_back_to_the_update_that_it_was_in() {
         template
     };
     let mut world = World::new(1, sized("1"), strategy(json!({})));
-    world.resize = berth_workload::inplace::resize::Ability::On;
+    world.resize = berth_workload::update::inplace::resize::Ability::On;
     world.settle();
     world.hold(0, true, false);
     world.set_lifecycle(pre_delete());

@@ -1,7 +1,7 @@
 //! What the nodes have, and whom it holds back.
 
-use berth_workload::lifecycle::PREPARING_UPDATE;
-use berth_workload::predownload::has;
+use berth_workload::images::predownload::has;
+use berth_workload::objects::pod::lifecycle::PREPARING_UPDATE;
 
 use super::*;
 use crate::cloneset::decide;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::v1beta1::sidecarset::PatchPolicy;
-use berth_workload::revision::quantity::is_at_least;
+use berth_workload::objects::quantity::is_at_least;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;

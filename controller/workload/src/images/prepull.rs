@@ -1,0 +1,162 @@
+//! Images that nodes pull when they join, for workloads whose annotation asks for it.
+
+use std::collections::BTreeSet;
+
+use berth_api::fields::inplace::prepull_on_join;
+use berth_api::names::annotation::PREPULL_ON_JOIN;
+use berth_api::v1beta1::imagepulljob::{
+    CompletionPolicy, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate,
+};
+use berth_api::v1beta1::nodeimage::ImageTagPullPolicy;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::blocked::{Cause, Grade};
+use crate::feature_gates::Gates;
+use crate::images::pull;
+use crate::objects::node::image::NodeImage;
+use crate::objects::node::image::entry::{self, Ask};
+use crate::objects::node::image::room::{Wish, room};
+use crate::objects::resource::{CLONE_SETS, DAEMON_SETS, Resource};
+use crate::plan::Refusal;
+use crate::update::podset::Workload;
+
+/// Seconds after which a node gives up, all tries together: as for jobs that never end.
+const DEADLINE_SECONDS: i64 = 1800;
+
+/// Do nodes that join pull the images of the object with this metadata?
+pub fn is_asked_for(metadata: &ObjectMeta) -> bool {
+    annotation(metadata).is_some_and(|text| prepull_on_join(text) == Ok(true))
+}
+
+/// Is the annotation sound?
+///
+/// # Errors
+/// The refusal names the object, the annotation, its value and the remedy.
+pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
+    let Some(text) = annotation(workload.metadata) else {
+        return Ok(());
+    };
+    prepull_on_join(text).map(drop).map_err(|problem| Refusal {
+        reason: "InvalidSpec",
+        message: format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}]: {text:?} {problem}"),
+    })
+}
+
+/// Why a workload's images are not pulled although it asks for that; `None` where they are, or it does not.
+pub fn unserved(workload: &Workload<'_>, gates: Gates, now: Timestamp) -> Option<Cause> {
+    let why = pull::closed(gates).filter(|_| is_asked_for(workload.metadata))?;
+    let message =
+        format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}] has no effect, for {why}");
+    Some(Cause::new(Grade::Hazard, "NotPrepulled", message, now))
+}
+
+/// The images of a pod template, its init containers' too, each once, as the jobs that would pull them.
+pub fn pulls(metadata: &ObjectMeta, template: &Value) -> Vec<ImagePullJob> {
+    let of = |field: &str| template["spec"][field].as_array().into_iter().flatten();
+    let images: BTreeSet<&str> = of("initContainers")
+        .chain(of("containers"))
+        .filter_map(|container| container["image"].as_str())
+        .collect();
+    let secrets =
+        of("imagePullSecrets").filter_map(|secret| secret["name"].as_str().map(str::to_owned));
+    let template = self::template(secrets.collect());
+    let spec = |image: &str| ImagePullJobSpec {
+        image: image.to_owned(),
+        template: template.clone(),
+    };
+    let ObjectMeta {
+        namespace,
+        name,
+        uid,
+        ..
+    } = metadata.clone();
+    let metadata = ObjectMeta {
+        namespace,
+        name,
+        uid,
+        ..ObjectMeta::default()
+    };
+    let job = |image: &str| ImagePullJob {
+        metadata: metadata.clone(),
+        ..ImagePullJob::new("", spec(image))
+    };
+    images.into_iter().map(job).collect()
+}
+
+/// Is this owner of an entry a workload whose images nodes pull when they join?
+pub fn is_owner(owner: &ObjectReference) -> bool {
+    let is_of = |resource: &Resource| {
+        owner.kind.as_deref() == Some(resource.kind)
+            && owner.api_version.as_deref() == Some(&*resource.api_version())
+    };
+    [CLONE_SETS, DAEMON_SETS].iter().any(is_of)
+}
+
+/// Limits of a workload's pulls on one node.
+pub fn limits(node: &str) -> ImageTagPullPolicy {
+    pull::limits(&template(Vec::new()), node)
+}
+
+fn template(pull_secrets: Vec<String>) -> ImagePullJobTemplate {
+    let completion_policy = CompletionPolicy {
+        active_deadline_seconds: Some(DEADLINE_SECONDS),
+        // No longer than it is to be looked at: nobody counts what was pulled.
+        ttl_seconds_after_finished: Some(0),
+        ..CompletionPolicy::default()
+    };
+    ImagePullJobTemplate {
+        pull_secrets,
+        completion_policy,
+        ..ImagePullJobTemplate::default()
+    }
+}
+
+/// Lets a NodeImage ask for a pull of a workload, if it does not yet and has room for it. What is no image is left out: the
+/// kubelet says so of the pods.
+pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timestamp) {
+    let Ok(settings) = pull::settings(job) else {
+        return;
+    };
+    let (image, tag) = (&settings.image, &settings.tag);
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let is_asked = entry::find(node, image, tag)
+        .is_some_and(|e| e.owner_references.iter().any(|o| entry::is(o, uid)));
+    if is_asked || room(node, &Wish::of(job, image, tag)).is_err() {
+        return;
+    }
+    let owner = ObjectReference {
+        api_version: Some(of.api_version()),
+        kind: Some(of.kind.to_owned()),
+        ..settings.owner.clone()
+    };
+    let name = node.metadata.name.clone();
+    let (limits, secrets, policy) = (limits(&name), &settings.secrets, settings.policy);
+    let asked = entry::asked(
+        node,
+        &Ask {
+            image,
+            tag,
+            owner: &owner,
+            limits,
+            policy,
+            secrets,
+            sandbox: None,
+        },
+        now,
+    );
+    node.spec.images.insert(image.clone(), asked);
+}
+
+fn annotation(metadata: &ObjectMeta) -> Option<&str> {
+    metadata
+        .annotations
+        .as_ref()?
+        .get(PREPULL_ON_JOIN)
+        .map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests;

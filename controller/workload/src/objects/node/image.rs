@@ -1,0 +1,59 @@
+//! A NodeImage as those read it who ask a node for something: its entries, its room, and what it says about pods.
+
+pub mod entry;
+mod facts;
+pub mod room;
+
+pub use entry::{is_asked_by, owners};
+
+use berth_api::v1beta1::nodeimage::{NodeImageSpec, NodeImageStatus};
+use serde::{Deserialize, Deserializer};
+
+use super::Node;
+use crate::objects::pod::Metadata;
+use crate::objects::target::Target;
+
+pub use facts::{Created, NodeFacts, facts};
+
+/// A NodeImage, stripped to what decisions read: there is one for each node, and it has all of its node's labels. The feed decodes
+/// watch events straight into it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct NodeImage {
+    /// Name, uid, labels.
+    pub metadata: Metadata,
+    /// What the node's daemon shall do.
+    pub spec: NodeImageSpec,
+    /// What it found and did, without the conditions, which are for people.
+    #[serde(default, deserialize_with = "without_conditions")]
+    pub status: Option<NodeImageStatus>,
+}
+
+fn without_conditions<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<NodeImageStatus>, D::Error> {
+    let status = Option::<NodeImageStatus>::deserialize(deserializer)?;
+    Ok(status.map(|status| NodeImageStatus {
+        conditions: Vec::new(),
+        ..status
+    }))
+}
+
+/// The NodeImage as the object of an action that is right for this very version alone.
+pub fn target(image: &NodeImage) -> Target {
+    Target::as_seen(&image.metadata)
+}
+
+/// Was the NodeImage there before its node, and so is another machine's, or one's that was set up anew?
+pub fn is_of_an_earlier_node(image: &NodeImage, node: &Node) -> bool {
+    let made = image.metadata.creation_timestamp;
+    made.zip(node.metadata.creation_timestamp)
+        .is_some_and(|(image, node)| image < node)
+}
+
+/// The name of the NodeImage and of its node.
+pub fn name(image: &NodeImage) -> &str {
+    &image.metadata.name
+}
+
+#[cfg(test)]
+mod tests;

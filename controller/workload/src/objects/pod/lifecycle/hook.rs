@@ -1,0 +1,75 @@
+//! A hook: labels and finalizers by which someone else holds a pod, or lets it go.
+//!
+//! Before something is done to a pod, any one of them holds it. After it, all of them must be there for the pod to go on.
+
+use berth_api::fields::lifecycle::LifecycleHook;
+
+use crate::objects::patch::pod::PodPatch;
+use crate::objects::pod::Pod;
+
+/// What of the hook the pod has, in words. Anything of it holds the pod before its deletion or its update.
+pub fn present(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
+    parts(hook, pod)
+        .filter(|(_, is_there)| *is_there)
+        .map(|(part, _)| part)
+        .collect()
+}
+
+/// What of the hook the pod lacks, in words. Anything of it keeps the pod from state Normal after its creation or update.
+pub fn missing(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
+    parts(hook, pod)
+        .filter(|(_, is_there)| !*is_there)
+        .map(|(part, _)| part)
+        .collect()
+}
+
+/// Does the hook name anything?
+pub fn is_any(hook: &LifecycleHook) -> bool {
+    hook.labels_handler
+        .as_ref()
+        .is_some_and(|labels| !labels.is_empty())
+        || !hook.finalizers_handler.is_empty()
+}
+
+/// Has the pod anything of the hook? A hook that is not there, or names nothing, holds no pod.
+pub fn holds(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
+    hook.is_some_and(|hook| parts(hook, pod).any(|(_, is_there)| is_there))
+}
+
+/// Has the pod all of the hook? True for a hook that is not there, or names nothing.
+pub fn is_whole(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
+    hook.is_none_or(|hook| parts(hook, pod).all(|(_, is_there)| is_there))
+}
+
+/// Puts all of the hook on the pod, so that it holds again.
+pub fn put_on(hook: &LifecycleHook, patch: &mut PodPatch) {
+    let labels = hook.labels_handler.iter().flatten();
+    patch
+        .labels
+        .extend(labels.map(|(key, value)| (key.clone(), Some(value.clone()))));
+    patch
+        .finalizers
+        .extend(hook.finalizers_handler.iter().cloned());
+}
+
+/// Each label and finalizer in words, and whether the pod has it.
+fn parts<'a>(hook: &'a LifecycleHook, pod: &'a Pod) -> impl Iterator<Item = (String, bool)> + 'a {
+    let labels = hook.labels_handler.iter().flatten();
+    let labels = labels.map(|(key, value)| {
+        (
+            format!("label {key}={value}"),
+            pod.metadata.label(key) == Some(value.as_str()),
+        )
+    });
+    let finalizers = hook.finalizers_handler.iter();
+    let finalizers = finalizers.map(|name| {
+        (
+            format!("finalizer {name}"),
+            pod.metadata.finalizers.iter().any(|f| **f == **name),
+        )
+    });
+    labels.chain(finalizers)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! A workload whose pods have ordinals, as records of their places see it: Kubernetes' own StatefulSet, or another controller's kind.
+
+use std::sync::Arc;
+
+use berth_api::names::label::SUBSET_NAME;
+use berth_api::text::JsonText;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::objects::ordinals::Ordinals;
+use crate::objects::pod::Metadata;
+use crate::objects::resource::UNITED_DEPLOYMENTS;
+use crate::objects::untyped_workload::UntypedWorkload;
+
+/// A workload, stripped to what decisions read. The feed decodes watch events straight into it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StatefulWorkload {
+    /// Name, uid, annotations.
+    pub metadata: Metadata,
+    /// Which ordinals its pods are to have. `None`: its spec does not say so in Kubernetes' fields.
+    pub ordinals: Option<Ordinals>,
+    /// The whole workload, where a UnitedDeployment controls it, or its labels name a subset.
+    pub subset: Option<Arc<UntypedWorkload>>,
+}
+
+#[derive(Deserialize)]
+struct Slim {
+    metadata: Metadata,
+    #[serde(rename = "spec", default, deserialize_with = "ordinals")]
+    ordinals: Option<Ordinals>,
+}
+
+impl<'de> Deserialize<'de> for StatefulWorkload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = JsonText::deserialize(deserializer)?;
+        let Slim { metadata, ordinals } =
+            serde_json::from_str(text.as_str()).map_err(D::Error::custom)?;
+        let is_united = metadata
+            .controller()
+            .is_some_and(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(&owner.into()));
+        let is_subset = is_united || metadata.label(SUBSET_NAME).is_some();
+        let subset = is_subset.then(|| UntypedWorkload::read(text.as_str()).map(Arc::new));
+        Ok(Self {
+            metadata,
+            ordinals,
+            subset: subset.transpose().map_err(D::Error::custom)?,
+        })
+    }
+}
+
+/// Of kinds that are not ours nothing is certain: what cannot be read is not known.
+fn ordinals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ordinals>, D::Error> {
+    let Spec { replicas, ordinals } = Option::deserialize(deserializer)?.unwrap_or_default();
+    let number = |value: &Value| i32::try_from(value.as_i64()?).ok();
+    let Some(replicas) = replicas.as_ref().map_or(Some(1), number) else {
+        return Ok(None);
+    };
+    let start = ordinals
+        .as_ref()
+        .and_then(|ordinals| number(&ordinals["start"]))
+        .unwrap_or(0);
+    Ok(Ordinals::of_spec(Some(replicas), start, &[]).ok())
+}
+
+#[derive(Deserialize, Default)]
+struct Spec {
+    replicas: Option<Value>,
+    ordinals: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! Environment variables that containers take from their pod's labels and annotations.
+//!
+//! The kubelet reads them when it creates a container, and restarts none when they change. So the node's daemon, asked in
+//! its NodeImage, tells what a container was created with and stops it where that is not what is wanted. The proof is the
+//! node's alone: nothing in a pod's status changes with such a variable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::env_hash;
+use berth_api::fields::inplace::{
+    RuntimeContainerHashes, RuntimeContainerMeta, RuntimeContainerMetaSet,
+};
+use berth_api::names::{self, annotation};
+use berth_api::v1beta1::nodeimage::InspectEnv;
+use serde_json::Value;
+
+use super::state::State;
+use super::verdict::{Judged, Verdict, without_scheme};
+use crate::objects::node::image::{Created, NodeFacts};
+use crate::objects::pod::Pod;
+use crate::plan::{Action, PodPatch};
+
+pub use crate::objects::patch::pod::Env;
+
+/// Set by OpenKruise's SidecarSets when they upgrade a container; it restarts nothing.
+const NEVER_RESTART: [&str; 2] = [
+    names::env::SIDECARSET_VERSION,
+    names::env::SIDECARSET_VERSION_ALT,
+];
+
+/// The variables of a template that read their pod's labels and annotations, by container.
+#[derive(Debug)]
+pub(super) struct Readers(BTreeMap<String, BTreeMap<String, Source>>);
+
+impl Readers {
+    pub(super) fn new(template: &Value) -> Self {
+        let containers = template["spec"]["containers"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let all = containers.iter().map(|container| {
+            let name = container["name"].as_str().unwrap_or_default().to_owned();
+            (name, sources(container))
+        });
+        Self(all.filter(|(_, sources)| !sources.is_empty()).collect())
+    }
+
+    /// Those that read what the patch changes.
+    pub(super) fn of(&self, patch: &PodPatch) -> Env {
+        let all = self.0.iter().map(|(container, sources)| {
+            let wanted = sources
+                .iter()
+                .map(|(variable, source)| (variable.clone(), source.wanted(patch)));
+            (container.clone(), wanted.collect())
+        });
+        let env = Env(all.collect());
+        if env.changes() { env } else { Env::default() }
+    }
+}
+
+/// Where a variable comes from.
+#[derive(Debug)]
+enum Source {
+    Label(String),
+    Annotation(String),
+}
+
+impl Source {
+    /// `metadata.labels['key']` or `metadata.annotations['key']`.
+    fn parse(path: &str) -> Option<Self> {
+        let key = |field: &str| {
+            path.strip_prefix(field)?
+                .strip_prefix("['")?
+                .strip_suffix("']")
+                .map(str::to_owned)
+        };
+        key("metadata.labels")
+            .map(Self::Label)
+            .or_else(|| key("metadata.annotations").map(Self::Annotation))
+    }
+
+    /// The hash of the value that the patch gives it; empty where it gives none. A key that goes leaves an empty value.
+    fn wanted(&self, patch: &PodPatch) -> String {
+        let changed = match self {
+            Self::Label(key) => patch.labels.get(key),
+            Self::Annotation(key) => patch.annotations.get(key),
+        };
+        changed.map_or_else(String::new, |value| {
+            env_hash::of_value(value.as_deref().unwrap_or_default())
+        })
+    }
+}
+
+/// The variables of a container that read its pod's labels and annotations. Of two of one name the last one counts.
+fn sources(container: &Value) -> BTreeMap<String, Source> {
+    let mut sources = BTreeMap::new();
+    for variable in container["env"].as_array().into_iter().flatten() {
+        let name = variable["name"].as_str().unwrap_or_default();
+        let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
+        match path
+            .and_then(Source::parse)
+            .filter(|_| !NEVER_RESTART.contains(&name))
+        {
+            Some(source) => sources.insert(name.to_owned(), source),
+            None => sources.remove(name),
+        };
+    }
+    sources
+}
+
+/// What the node's daemon is asked and told about the pod. Empty unless an update is to be proven.
+pub fn question(pod: &Pod) -> Vec<InspectEnv> {
+    let asks =
+        |state: &State| !state.is_settled() && (state.env.changes() || !state.restarts.is_empty());
+    let Some(mut state) = State::of(pod).filter(asks) else {
+        return Vec::new();
+    };
+    if !state.env.changes() {
+        state.env = Env::default();
+    }
+    let image = |name: &str| {
+        pod.spec
+            .containers
+            .iter()
+            .find(|c| &*c.name == name)
+            .map(|c| c.image.to_string())
+    };
+    let update = update_of(&state);
+    let State {
+        env: Env(mut values),
+        mut restarts,
+        ..
+    } = state;
+    let containers: BTreeSet<String> = values.keys().chain(restarts.keys()).cloned().collect();
+    let of = |container: String| {
+        Some(InspectEnv {
+            image: image(&container)?,
+            update: update.clone(),
+            values: values.remove(&container).unwrap_or_default(),
+            container_id: restarts.remove(&container).unwrap_or_default(),
+            container,
+        })
+    };
+    containers.into_iter().filter_map(of).collect()
+}
+
+/// What tells the update from the one before and the one after.
+fn update_of(state: &State) -> String {
+    state
+        .update_timestamp
+        .map_or_else(String::new, |time| time.to_string())
+}
+
+/// Judges by what the node says.
+pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
+    let update = update_of(state);
+    let mut judged = Judged::Nothing;
+    for name in state.env.containers() {
+        if !pod.spec.containers.iter().any(|c| *c.name == **name) {
+            continue;
+        }
+        // An answer about the update before is none: the container may be about to be stopped for that one.
+        let created = node
+            .created
+            .get(name)
+            .filter(|created| created.update == update);
+        let Some(created) = created else {
+            return Judged::Ask(format!(
+                "the pod's status does not tell what variables container {name} has"
+            ));
+        };
+        judged = match (judged, container(pod, name, &state.env.0[name], created)) {
+            (Judged::Wait(why), _) => Judged::Wait(why),
+            (_, one) => one,
+        };
+    }
+    judged
+}
+
+fn container(
+    pod: &Pod,
+    name: &str,
+    values: &BTreeMap<String, String>,
+    created: &Created,
+) -> Judged {
+    let differs = |(variable, wanted): &(&String, &String)| {
+        !wanted.is_empty()
+            && created
+                .env
+                .get(*variable)
+                .is_none_or(|hash| hash != *wanted)
+    };
+    if let Some((variable, _)) = values.iter().find(differs) {
+        return Judged::Wait(format!(
+            "container {name} was created with another {variable} than the pod's metadata has now; the daemon restarts it"
+        ));
+    }
+    // Until the kubelet tells of the new container, `ready` in the status is that of the one before.
+    let told = pod
+        .container_status(name)
+        .map_or("", |status| without_scheme(&status.container_id));
+    if told == without_scheme(&created.container_id) {
+        Judged::Proven
+    } else {
+        Judged::Wait(format!(
+            "the kubelet has not told of the new container {name} yet"
+        ))
+    }
+}
+
+/// The verdict on images and variables together. The node is asked while the kubelet is still busy.
+pub(super) fn joined(images: Verdict, env: Judged) -> Verdict {
+    match (images, env) {
+        (verdict, Judged::Nothing) => verdict,
+        (Verdict::Exact { moved_tags, .. }, Judged::Proven) => Verdict::Exact {
+            verified_by: "node",
+            moved_tags,
+        },
+        (verdict, Judged::Proven) => verdict,
+        (verdict @ Verdict::Resize(_), _) => verdict,
+        (_, Judged::Ask(why)) => Verdict::AskNode(why),
+        (Verdict::AskNode(why), Judged::Wait(_)) => Verdict::AskNode(why),
+        (Verdict::Exact { .. }, Judged::Wait(why)) | (Verdict::Wait(why), Judged::Wait(_)) => {
+            Verdict::Wait(why)
+        }
+    }
+}
+
+/// Adds the annotation with what the pod's containers were created from to the write that ends such an update: for the
+/// peer's users, and for its controller, should it take over.
+pub fn report(action: &mut Action, pod: &Pod, state: &State, node: &NodeFacts) {
+    let (Action::PatchPod { patch, .. } | Action::PatchPodStatus { patch, .. }) = action else {
+        return;
+    };
+    if !state.env.changes() {
+        return;
+    }
+    let none = env_hash::of_all(&BTreeMap::new());
+    let described = pod.spec.containers.iter().filter_map(|container| {
+        let created = node.created.get(&*container.name)?;
+        let status = pod.container_status(&container.name)?;
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        Some(RuntimeContainerMeta {
+            name: container.name.to_string(),
+            container_id: created.container_id.clone(),
+            restart_count: created.attempt.unwrap_or(status.restart_count),
+            hashes: RuntimeContainerHashes {
+                plain_hash: hex(&created.hash).unwrap_or(0),
+                extracted_env_from_metadata_hash: hex(&created.env_hash).unwrap_or(none.into()),
+            },
+        })
+    });
+    let meta = RuntimeContainerMetaSet {
+        containers: described.collect(),
+    };
+    // Names and numbers always serialise.
+    let text = serde_json::to_string(&meta).unwrap_or_default();
+    patch
+        .annotations
+        .insert(annotation::RUNTIME_CONTAINERS_META.into(), Some(text));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Is an in-place update exact: was every changed container created from the wanted spec?
+//!
+//! The kubelet must have seen the patched spec (`status.observedGeneration`): it publishes that at the start of a sync,
+//! with the containers that it then finds, so a container made from the wanted image in that status stays. Whether it is
+//! made from it, two sources say, and either suffices. *The pod*: the container is the one that is recorded as created
+//! for this image already, or it runs another image than before and the wanted one is the only other it can be.
+//! *The node*: its daemon read from the runtime what the container was created from. That may be news to the pod's status,
+//! which shows a new container up to a second after it was created.
+//! A new container id alone proves nothing: an old image that crashes and restarts in between has one, too.
+//! Resources are exact when the containers' statuses have what the spec says, and no resize is pending or in progress.
+
+use berth_api::image;
+
+use super::env;
+use super::resize;
+use super::restart;
+use super::state::{Before, State};
+use super::verdict::without_scheme;
+
+pub use super::verdict::Verdict;
+use crate::objects::node::image::NodeFacts;
+use crate::objects::pod::{ContainerStatus, Pod, gates};
+
+/// The answer for one container.
+enum One {
+    Pod,
+    Node,
+    Wait(String),
+    Ask(String),
+}
+
+/// Judges the update that `state` records. `node` is empty where nothing is known.
+pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
+    let unwritten = resize::unwritten(pod, &state.resources);
+    if !unwritten.is_empty() {
+        return Verdict::Resize(unwritten);
+    }
+    let verdict = env::joined(images(pod, state, node), env::judge(pod, state, node));
+    let verdict = env::joined(verdict, restart::judge(pod, state));
+    let pending = state
+        .update_resources
+        .then(|| resize::pending(pod))
+        .flatten();
+    match (verdict, pending) {
+        (Verdict::Exact { .. }, Some(why)) => Verdict::Wait(why),
+        (verdict, _) => verdict,
+    }
+}
+
+fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
+    let observed = pod.status.observed_generation >= pod.metadata.generation;
+    // Where no gate is closed, `Ready` may be that of the container before until the kubelet tells of the new one.
+    let is_out = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) && !pod.is_true("Ready");
+    let mut verified_by = "pod";
+    let mut moved_tags = Vec::new();
+    let mut ask = None;
+    for (name, before) in &state.last_container_statuses {
+        let Some(wanted) = pod.container(name) else {
+            continue;
+        };
+        let Some(status) = pod.container_status(name) else {
+            return Verdict::Wait(format!("container {name} has no status yet"));
+        };
+        match container(
+            &wanted.image,
+            status,
+            before,
+            state.from_settled,
+            observed,
+            node,
+        ) {
+            One::Pod => {}
+            One::Node if is_out || is_told(node, status) => verified_by = "node",
+            One::Node => {
+                return Verdict::Wait(format!(
+                    "the kubelet has not told of the new container {name} yet"
+                ));
+            }
+            One::Wait(why) => return Verdict::Wait(why),
+            One::Ask(why) => ask = Some(why),
+        }
+        let ids = node.image_ids.get(&image::normalised(&wanted.image));
+        let newest = node
+            .created
+            .get(name)
+            .filter(|c| !c.image_id.is_empty() && c.is_present(status));
+        let image_id = newest.map_or(&*status.image_id, |created| &created.image_id);
+        if ids.is_some_and(|ids| {
+            !ids.is_empty() && !ids.iter().any(|id| image::same_id(id, image_id))
+        }) {
+            moved_tags.push(name.clone());
+        }
+    }
+    match ask {
+        Some(why) => Verdict::AskNode(why),
+        None => Verdict::Exact {
+            verified_by,
+            moved_tags,
+        },
+    }
+}
+
+fn container(
+    wanted: &str,
+    status: &ContainerStatus,
+    before: &Before,
+    from_settled: bool,
+    observed: bool,
+    node: &NodeFacts,
+) -> One {
+    let name = &status.name;
+    let id = without_scheme(&status.container_id);
+    if id.is_empty() {
+        return One::Wait(format!("container {name} has not been created yet"));
+    }
+    if !observed {
+        return One::Wait(format!(
+            "the kubelet has not seen the new image {wanted} of container {name} yet"
+        ));
+    }
+    // What a container was created from never changes: a report is as good as it is old.
+    let created = node
+        .created
+        .get(&**name)
+        .filter(|created| created.is_present(status));
+    if let Some(created) = created {
+        return if created.is_from(name, wanted) {
+            One::Node
+        } else {
+            One::Wait(not_yet(status, wanted, "another image"))
+        };
+    }
+    if is_of_before(status, before) {
+        return if before.image == wanted {
+            One::Pod
+        } else if before.container_id.is_empty() || before.image.is_empty() {
+            One::Ask(format!(
+                "container {name} may or may not have been created from {wanted}"
+            ))
+        } else {
+            One::Wait(not_yet(status, wanted, &before.image))
+        };
+    }
+    let named = image::normalised(&status.image) == image::normalised(wanted)
+        || image::pins(wanted, &status.image_id);
+    let listed = node.image_ids.get(&image::normalised(wanted));
+    let known =
+        named || listed.is_some_and(|ids| ids.iter().any(|i| image::same_id(i, &status.image_id)));
+    if from_settled
+        && known
+        && !image::same_id(&before.image_id, &status.image_id)
+        && !status.image_id.is_empty()
+    {
+        return One::Pod;
+    }
+    One::Ask(format!(
+        "container {name} restarted, and its status does not tell {wanted} from the image before"
+    ))
+}
+
+/// A container that is still the one of before the update, by the pod's status, though its image was to change.
+pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
+    let is_unchanged = |(name, before): &(&String, &Before)| {
+        let wanted = pod.container(name);
+        let status = pod.container_status(name);
+        before.is_known()
+            && wanted.is_some_and(|wanted| *wanted.image != *before.image)
+            && status.is_some_and(|status| is_of_before(status, before))
+    };
+    state
+        .last_container_statuses
+        .iter()
+        .find(is_unchanged)
+        .map(|(name, _)| name.as_str())
+}
+
+/// The container that the pod's status shows is the one that ran before the update.
+fn is_of_before(status: &ContainerStatus, before: &Before) -> bool {
+    without_scheme(&status.container_id) == without_scheme(&before.container_id)
+}
+
+/// The container that the node knows is the one that the pod's status shows.
+fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
+    let created = node.created.get(&*status.name);
+    created.is_some_and(|created| {
+        without_scheme(&created.container_id) == without_scheme(&status.container_id)
+    })
+}
+
+/// A container that is the one of before: it runs, or waits to be the new one.
+fn not_yet(status: &ContainerStatus, wanted: &str, before: &str) -> String {
+    let name = &status.name;
+    match &status.state.waiting {
+        Some(waiting) => format!("container {name} waits to run {wanted}: {}", waiting.reason),
+        None => format!("container {name} still runs {before}, not {wanted}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

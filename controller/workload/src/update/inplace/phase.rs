@@ -1,0 +1,41 @@
+//! Where a pod is in its update in place, and the pod as the object of a write.
+
+use super::state::State;
+use super::verdict::Verdict;
+use crate::objects::pod::Pod;
+use crate::objects::target::Target;
+
+/// Where a pod is in its in-place update.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "lives for one decision about one pod"
+)]
+pub enum Phase {
+    /// No update is under way.
+    Idle,
+    /// Out of service, the images not changed yet.
+    Draining,
+    /// The images are changed; the verdict says whether they run.
+    Patched(State, Verdict),
+}
+
+/// The pod as the object of an action.
+pub fn target(pod: &Pod) -> Target {
+    Target::from(&pod.metadata)
+}
+
+/// The pod as it was seen: nothing is done to it if it has changed since.
+pub fn target_as_seen(pod: &Pod) -> Target {
+    Target::as_seen(&pod.metadata)
+}
+
+/// The pod as it was seen, where it was not ready: taking it away cost nothing of `maxUnavailable`, and would if it serves by
+/// now, or has changed in any other way.
+pub fn target_unless_it_serves(pod: &Pod) -> Target {
+    if pod.is_true("Ready") {
+        target(pod)
+    } else {
+        target_as_seen(pod)
+    }
+}

@@ -1,0 +1,415 @@
+//! Resources of containers that change in place, through the pod's `resize` subresource.
+//!
+//! The subresource takes resources and nothing else, so a resize is a write of its own. It comes after the patch with the
+//! record, and the record says what is wanted: between the two, what the pod's spec lacks is still to be written. The
+//! kubelet then gives the containers what the spec says, puts it off, or refuses; its conditions and the resources of the
+//! container statuses say which.
+
+use serde_json::Value;
+
+use crate::objects::patch::pod::KINDS;
+use crate::objects::pod::resources::{Resources, thousandths};
+use crate::objects::pod::{Condition, Pod};
+use crate::objects::quantity;
+
+pub use crate::objects::patch::pod::{Resize, Resizes};
+
+/// The reason of a resize that its node can never do.
+pub const INFEASIBLE: &str = "ResizeInfeasible";
+/// The resources that can change in place.
+const RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+/// May resources change in place?
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ability {
+    /// The feature gate is off.
+    #[default]
+    Off,
+    /// The gate is on, but the cluster has no `pods/resize`.
+    Missing,
+    /// The gate is on, and the cluster has `pods/resize`.
+    On,
+}
+
+/// Compares the resources of a container in two templates. What can change in place is added to `resizes`; the fields that
+/// cannot, to `fields`.
+pub(super) fn compare(
+    (list, name): (&str, &str),
+    old: &Value,
+    new: &Value,
+    resizes: &mut Resizes,
+    fields: &mut Vec<String>,
+) {
+    let mut resize = Resize::default();
+    for (kind, resource) in amount_names(old, new) {
+        let (before, after) = (amount(old, &kind, &resource), amount(new, &kind, &resource));
+        if same(before.as_deref(), after.as_deref()) {
+            continue;
+        }
+        match after.filter(|after| RESOURCES.contains(&&*resource) && thousandths(after).is_some())
+        {
+            Some(after) => {
+                resize.restarts |= restarts(new, &resource);
+                resize.of_kind(&kind).insert(resource, after);
+            }
+            None => fields.push(format!(
+                "template.spec.{list}[{name}].resources.{kind}.{resource}"
+            )),
+        }
+    }
+    let others = |value: &Value| {
+        let mut others = value["resources"].as_object().cloned().unwrap_or_default();
+        others.retain(|key, value| !KINDS.contains(&&**key) && !value.is_null());
+        others
+    };
+    if others(old) != others(new) {
+        fields.push(format!("template.spec.{list}[{name}].resources"));
+    }
+    if resize != Resize::default() {
+        resize.sidecar = list == "initContainers";
+        resizes.insert(name.to_owned(), resize);
+    }
+}
+
+/// Why no resources can change in place between these templates, whatever they are.
+pub(super) fn obstacle(ability: Ability, old: &Value, new: &Value) -> Option<String> {
+    if ability == Ability::Missing {
+        return Some("this cluster has no pods/resize; Kubernetes 1.33 and later do".to_owned());
+    }
+    if !new["spec"]["resources"].is_null() {
+        return Some(
+            "a pod with resources of its own, spec.resources, cannot be resized".to_owned(),
+        );
+    }
+    if new["spec"]["os"]["name"] == "windows" {
+        return Some("a Windows pod cannot be resized".to_owned());
+    }
+    let (before, after) = (quality(&old["spec"]), quality(&new["spec"]));
+    (before != after)
+        .then(|| format!("its quality of service cannot change from {before} to {after}"))
+}
+
+/// The names of the amounts that either container has, in order.
+fn amount_names(old: &Value, new: &Value) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    for (kind, container) in KINDS.iter().flat_map(|kind| [(*kind, old), (*kind, new)]) {
+        let given = container["resources"][kind]
+            .as_object()
+            .into_iter()
+            .flatten();
+        names.extend(given.map(|(resource, _)| (kind.to_owned(), resource.clone())));
+        // A limit is a request as well, where none is named.
+        let limited = RESOURCES.iter().filter(|resource| {
+            kind == "limits" && !container["resources"][kind][**resource].is_null()
+        });
+        names.extend(limited.map(|resource| (KINDS[1].to_owned(), (*resource).to_owned())));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// An amount as the server completes it: a request that is not named is as high as the limit.
+fn amount(container: &Value, kind: &str, resource: &str) -> Option<String> {
+    let given = |kind: &str| match &container["resources"][kind][resource] {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    given(kind).or_else(|| (kind == "requests").then(|| given("limits")).flatten())
+}
+
+fn same(a: Option<&str>, b: Option<&str>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            a == b || (thousandths(a).is_some() && thousandths(a) == thousandths(b))
+        }
+        (a, b) => a == b,
+    }
+}
+
+fn restarts(container: &Value, resource: &str) -> bool {
+    let policies = container["resizePolicy"].as_array().into_iter().flatten();
+    policies.into_iter().any(|policy| {
+        policy["resourceName"] == resource && policy["restartPolicy"] == "RestartContainer"
+    })
+}
+
+/// Where a pod has its containers, and where it is told what those have.
+const CONTAINERS: [(&str, &str); 2] = [
+    ("containers", "containerStatuses"),
+    ("initContainers", "initContainerStatuses"),
+];
+
+/// The containers of a pod that restart when it becomes this one. A `resizePolicy` speaks of one resource, of its request as of its limit. Of
+/// init containers only those are resized that go on running. A kubelet compares with what a container has: where an earlier resize was put off,
+/// that is not what the spec said, and comes now, too.
+pub fn restarted<'a>(old: &Value, new: &'a Value) -> Vec<&'a str> {
+    let mut names: Vec<&'a str> = Vec::new();
+    for (list, statuses) in CONTAINERS {
+        let all = new["spec"][list].as_array().into_iter().flatten();
+        for container in
+            all.filter(|container| list == "containers" || container["restartPolicy"] == "Always")
+        {
+            let name = &container["name"];
+            let before = named(&old["spec"][list], name);
+            let given = named(&old["status"][statuses], name)
+                .filter(|status| status["resources"].is_object());
+            let changes = |resource: &str| {
+                // Without limits of its own it has those of the pod.
+                differ(&old["spec"], &new["spec"], resource)
+                    || before.is_none_or(|before| differ(before, container, resource))
+                    || given.is_some_and(|given| differ(given, container, resource))
+            };
+            if RESOURCES
+                .iter()
+                .any(|resource| restarts(container, resource) && changes(resource))
+            {
+                names.extend(name.as_str());
+            }
+        }
+    }
+    names
+}
+
+fn named<'a>(list: &'a Value, name: &Value) -> Option<&'a Value> {
+    list.as_array()?.iter().find(|one| one["name"] == *name)
+}
+
+/// Whether the request or the limit of a resource is another amount. What is no quantity is another than any.
+fn differ(old: &Value, new: &Value, resource: &str) -> bool {
+    KINDS.iter().any(|kind| {
+        let (old, new) = (amount(old, kind, resource), amount(new, kind, resource));
+        let exact = |amount: &Option<String>| amount.as_deref().and_then(quantity::thousandths);
+        old != new && (exact(&old).is_none() || exact(&old) != exact(&new))
+    })
+}
+
+/// The quality of service class of a pod with this spec, by Kubernetes' rules.
+fn quality(spec: &Value) -> &'static str {
+    let containers = ["containers", "initContainers"].into_iter();
+    let containers: Vec<_> = containers
+        .flat_map(|list| spec[list].as_array().into_iter().flatten())
+        .collect();
+    let value = |container: &Value, kind: &str, resource: &str| {
+        amount(container, kind, resource)
+            .as_deref()
+            .and_then(thousandths)
+            .unwrap_or_default()
+    };
+    let any = |c: &&Value| {
+        RESOURCES
+            .iter()
+            .any(|resource| KINDS.iter().any(|kind| value(c, kind, resource) != 0))
+    };
+    let full = |c: &&Value| {
+        let met = |resource: &&str| {
+            let limit = value(c, "limits", resource);
+            limit != 0 && limit == value(c, "requests", resource)
+        };
+        RESOURCES.iter().all(met)
+    };
+    if !containers.iter().any(any) {
+        return "BestEffort";
+    }
+    if containers.iter().all(full) {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+/// What is wanted after an update: of the update before, what is not proven yet, and then of this one.
+pub(super) fn joined(unproven: Option<&Resizes>, now: &Resizes) -> Resizes {
+    let mut all = unproven.cloned().unwrap_or_default();
+    for (name, resize) in now {
+        let wanted = all.entry(name.clone()).or_default();
+        for (kind, resource, quantity) in resize.amounts() {
+            wanted
+                .of_kind(kind)
+                .insert(resource.to_owned(), quantity.to_owned());
+        }
+    }
+    all
+}
+
+/// What of `wanted` the pod's spec does not have yet.
+pub(super) fn unwritten(pod: &Pod, wanted: &Resizes) -> Resizes {
+    let none = Resources::default();
+    let mut missing = Resizes::new();
+    for (name, resize) in wanted {
+        let Some(container) = pod.container(name) else {
+            continue;
+        };
+        let has = container.resources.as_deref().unwrap_or(&none);
+        let sidecar = pod
+            .spec
+            .native_sidecars
+            .iter()
+            .any(|sidecar| *sidecar.name == **name);
+        let lacks = resize.amounts().filter(|(kind, resource, quantity)| {
+            thousandths(quantity).is_some_and(|wanted| wanted != has.amount(kind, resource))
+        });
+        for (kind, resource, quantity) in lacks {
+            let missing = missing.entry(name.clone()).or_default();
+            missing
+                .of_kind(kind)
+                .insert(resource.to_owned(), quantity.to_owned());
+            missing.sidecar = sidecar;
+        }
+    }
+    missing
+}
+
+/// Why the containers do not have the resources of the pod's spec yet. `None` when they have.
+pub(super) fn pending(pod: &Pod) -> Option<String> {
+    if pod.status.observed_generation < pod.metadata.generation {
+        return Some("the kubelet has not seen its new resources yet".to_owned());
+    }
+    if let Some((_, why)) = refused(pod) {
+        return Some(why);
+    }
+    if let Some(progress) = condition(pod, "PodResizeInProgress") {
+        let problem = if progress.message.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", progress.message)
+        };
+        return Some(format!(
+            "is being resized on node {}{problem}",
+            pod.spec.node_name
+        ));
+    }
+    let behind = pod.containers().find(|container| {
+        let Some(wanted) = container.resources.as_deref() else {
+            return false;
+        };
+        let status = pod.container_status(&container.name);
+        !status
+            .and_then(|status| status.resources.as_deref())
+            .is_some_and(|given| wanted.are_in(given))
+    })?;
+    Some(format!(
+        "container {} does not have its new resources yet",
+        behind.name
+    ))
+}
+
+/// The kubelet does not resize the pod: not now (`ResizeDeferred`), or never on this node (`ResizeInfeasible`). The reason
+/// for conditions and events, and a sentence that goes on from the pod's name.
+pub fn refused(pod: &Pod) -> Option<(&'static str, String)> {
+    if pod.status.observed_generation < pod.metadata.generation {
+        return None;
+    }
+    let pending = condition(pod, "PodResizePending")?;
+    let (node, said) = (&pod.spec.node_name, pending.message.trim());
+    let behind = behind(pod);
+    Some(match &*pending.reason {
+        "Infeasible" => (
+            INFEASIBLE,
+            infeasible(pod, &behind, &format!("the kubelet says: {said}")),
+        ),
+        _ => (
+            "ResizeDeferred",
+            format!(
+                "waits to be resized until node {node} has room ({behind}): {said}; the kubelet goes on trying"
+            ),
+        ),
+    })
+}
+
+/// The sentence about a resize that the apiserver refuses because no resize to this can succeed on the pod's node. It goes on
+/// from the pod's name.
+pub fn refused_by_server(pod: &Pod, wanted: &Resizes, said: &str) -> String {
+    let none = Resources::default();
+    let mut texts = Vec::new();
+    for (name, resize) in wanted {
+        let has = pod
+            .container(name)
+            .and_then(|container| container.resources.as_deref())
+            .unwrap_or(&none);
+        texts.extend(resize.amounts().map(|(kind, resource, quantity)| {
+            let wanted = thousandths(quantity).unwrap_or_default();
+            from_to(name, (kind, resource), has.amount(kind, resource), wanted)
+        }));
+    }
+    infeasible(
+        pod,
+        &texts.join("; "),
+        &format!("the apiserver says: {said}"),
+    )
+}
+
+fn infeasible(pod: &Pod, amounts: &str, said: &str) -> String {
+    format!(
+        "cannot be resized on node {} ({amounts}); {said}; ask for less in spec.template, undo its change, or \
+         delete the pod if a node has as much for its successor",
+        pod.spec.node_name
+    )
+}
+
+/// Whether the pod has not, and never will have on this node, resources that its latest update is to give it: the spec lacks them,
+/// as after a refusal by the apiserver, or the kubelet calls them infeasible.
+pub(super) fn is_out_of_reach(pod: &Pod, wanted: &Resizes) -> bool {
+    let is_infeasible = || refused(pod).is_some_and(|(reason, _)| reason == INFEASIBLE);
+    !unwritten(pod, wanted).is_empty() || is_infeasible()
+}
+
+/// Whether the kubelet is about to resize the pod, or has put it off: it may restart a container for that at any time.
+pub fn is_awaited(pod: &Pod) -> bool {
+    let is_put_off = refused(pod).is_some_and(|(reason, _)| reason != INFEASIBLE);
+    is_put_off || condition(pod, "PodResizeInProgress").is_some()
+}
+
+/// Whether the containers have the resources of the pod's spec, or never will on this node.
+pub fn is_over(pod: &Pod) -> bool {
+    pending(pod).is_none() || refused(pod).is_some_and(|(reason, _)| reason == INFEASIBLE)
+}
+
+/// The amounts of the spec that the containers do not have, in words.
+fn behind(pod: &Pod) -> String {
+    let none = Resources::default();
+    let mut texts = Vec::new();
+    for container in pod.containers() {
+        let wanted = container.resources.as_deref().unwrap_or(&none);
+        let status = pod.container_status(&container.name);
+        let given = status
+            .and_then(|status| status.resources.as_deref())
+            .unwrap_or(&none);
+        for (kind, resource) in KINDS
+            .iter()
+            .flat_map(|kind| RESOURCES.iter().map(move |resource| (kind, resource)))
+        {
+            let (wanted, given) = (wanted.amount(kind, resource), given.amount(kind, resource));
+            if wanted != 0 && wanted != given {
+                texts.push(from_to(&container.name, (kind, resource), given, wanted));
+            }
+        }
+    }
+    texts.join("; ")
+}
+
+fn from_to(container: &str, (kind, resource): (&str, &str), from: i64, to: i64) -> String {
+    format!(
+        "container {container}, {kind}.{resource} from {} to {}",
+        in_words(resource, from),
+        in_words(resource, to)
+    )
+}
+
+fn in_words(resource: &str, thousandths: i64) -> String {
+    match resource {
+        _ if thousandths == 0 => "none".to_owned(),
+        "cpu" if thousandths % 1000 != 0 => format!("{thousandths}m"),
+        "memory" if thousandths % (1000 << 20) == 0 => format!("{}Mi", thousandths / (1000 << 20)),
+        _ => (thousandths / 1000).to_string(),
+    }
+}
+
+fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a Condition> {
+    pod.condition(type_)
+        .filter(|condition| &*condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Taking over what an earlier workload of the same name left to nobody.
+//!
+//! Just before, the workload is read from the apiserver: what is given to one that is being deleted, or is another by now, would
+//! be deleted by garbage collection.
+
+use std::sync::Arc;
+
+use super::Workload;
+use crate::objects::claim::Claim;
+use crate::objects::pod::{Metadata, Pod};
+use crate::objects::selector::Selector;
+use crate::plan::{Action, Event, Plan, Stage, Step, Target};
+use crate::update::inplace::steps;
+use crate::update::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
+
+/// Objects that one plan takes over at most.
+pub const MOST: usize = 64;
+
+/// Nobody's, not going, and in the namespace of the workload.
+fn is_nobodys(workload: &Workload<'_>, metadata: &Metadata) -> bool {
+    metadata.controller().is_none()
+        && metadata.deletion_timestamp.is_none()
+        && workload.namespace() == &*metadata.namespace
+}
+
+/// Is it named after the workload, and selected by it? Nothing is by an empty selector.
+pub fn is_named_and_selected(
+    workload: &Workload<'_>,
+    selector: &Selector,
+    metadata: &Metadata,
+) -> bool {
+    let rest = metadata.name.strip_prefix(workload.name());
+    rest.is_some_and(|rest| rest.starts_with('-'))
+        && !selector.is_empty()
+        && selector.matches(|key| metadata.label(key))
+}
+
+/// Whether the revision's name is made of its hash.
+fn is_revision(workload: &Workload<'_>, revision: &Revision) -> bool {
+    let label = |key| revision.metadata.label(key);
+    // Revisions of Kubernetes' and OpenKruise's DaemonSets have the label that their pods have.
+    let of_pods = || workload.labels.on_revisions.then(|| label(REVISION_LABEL));
+    let hash = label(HASH_LABEL).or_else(|| of_pods().flatten());
+    hash == Some(short(&revision.metadata.name))
+}
+
+/// Objects without a controller that a workload may adopt, in no order.
+#[derive(Debug, Clone, Default)]
+pub struct Orphans {
+    /// Pods.
+    pub pods: Vec<Arc<Pod>>,
+    /// Claims.
+    pub claims: Vec<Arc<Claim>>,
+    /// Revisions.
+    pub revisions: Vec<Arc<Revision>>,
+}
+
+impl Orphans {
+    /// Keeps what an earlier workload of this name may have left: claims that `is_left` admits, and pods and revisions that
+    /// are named after the workload and selected by it besides.
+    pub fn of(
+        self,
+        workload: &Workload<'_>,
+        is_left: impl Fn(&Metadata) -> bool,
+        is_pod: impl Fn(&Pod) -> bool,
+    ) -> Self {
+        // As for nearly every decision.
+        if self.pods.is_empty() && self.claims.is_empty() && self.revisions.is_empty() {
+            return self;
+        }
+        let Ok(selector) = Selector::new(workload.selector) else {
+            return Self::default();
+        };
+        let is_left = |metadata: &Metadata| is_nobodys(workload, metadata) && is_left(metadata);
+        let is_ours = |metadata: &Metadata| {
+            is_left(metadata) && is_named_and_selected(workload, &selector, metadata)
+        };
+        let Self {
+            mut pods,
+            mut claims,
+            mut revisions,
+        } = self;
+        pods.retain(|pod| is_ours(&pod.metadata) && is_pod(pod));
+        claims.retain(|claim| is_left(&claim.metadata));
+        revisions.retain(|revision| is_ours(&revision.metadata) && is_revision(workload, revision));
+        Self {
+            pods,
+            claims,
+            revisions,
+        }
+    }
+
+    /// Whether a pod of this name is to be adopted.
+    pub fn has_pod(&self, name: &str) -> bool {
+        self.pods.iter().any(|pod| *pod.metadata.name == *name)
+    }
+}
+
+/// Takes over the revisions. Empty if there are none.
+pub fn revisions(workload: &Workload<'_>, orphans: &[Arc<Revision>]) -> Vec<Stage> {
+    let kind = workload.resource.kind;
+    let adopt = |revision: &Arc<Revision>| {
+        let target = Target::as_seen(&revision.metadata);
+        let reason = format!(
+            "revision {} is adopted: an earlier {kind} of this name left it",
+            target.name
+        );
+        Step::new(
+            Action::AdoptRevision {
+                target,
+                owner: workload.reference(),
+            },
+            reason,
+        )
+    };
+    confirmed(workload, orphans.iter().take(MOST).map(adopt).collect())
+}
+
+/// Adopts pods before any is created, deleted or updated.
+pub fn pods(workload: &Workload<'_>, orphans: &[Arc<Pod>], plan: &mut Plan) {
+    let steps = orphans
+        .iter()
+        .take(MOST)
+        .map(|orphan| pod(workload, orphan));
+    plan.stages.extend(confirmed(workload, steps.collect()));
+}
+
+/// Takes over a pod.
+pub fn pod(workload: &Workload<'_>, pod: &Pod) -> Step {
+    let name = &pod.metadata.name;
+    let message = format!(
+        "pod {name} is adopted: an earlier {} of this name left it",
+        workload.resource.kind
+    );
+    Step {
+        actions: vec![Action::AdoptPod {
+            target: steps::target_as_seen(pod),
+            owner: workload.reference(),
+        }],
+        reason: message.clone(),
+        done: Some(Event {
+            warning: false,
+            reason: "PodAdopted",
+            message,
+        }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedAdopt",
+            message: format!("failed to adopt pod {name}"),
+        }),
+    }
+}
+
+/// The steps, behind a look at the workload as it is.
+pub fn confirmed(workload: &Workload<'_>, steps: Vec<Step>) -> Vec<Stage> {
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let target = Target::from(workload.metadata);
+    let reason = format!("{} objects of nobody are to be adopted", steps.len());
+    let confirm = Step::new(
+        Action::Confirm {
+            resource: workload.resource,
+            target,
+        },
+        reason,
+    );
+    vec![
+        Stage {
+            name: "confirm",
+            required: true,
+            steps: vec![confirm],
+        },
+        Stage {
+            name: "adopt",
+            required: false,
+            steps,
+        },
+    ]
+}

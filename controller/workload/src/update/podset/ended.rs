@@ -1,0 +1,148 @@
+//! Pods that have ended: each is deleted, and the next one of those that end again and again stays longer each time.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Scene, hooks, update};
+use crate::objects::pod::Pod;
+use crate::plan::{Event, Plan, Step};
+
+/// How often in a row pods of one generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Which template they were made of: a number that every change of it raises.
+    pub generation: i64,
+    /// So often.
+    pub times: u32,
+    /// When the last one was deleted.
+    pub last: Timestamp,
+}
+
+const FIRST: SignedDuration = SignedDuration::from_secs(1);
+const MOST: SignedDuration = SignedDuration::from_mins(15);
+/// The reason of the condition for pods that fail one after the other.
+pub const PODS_FAIL: &str = "PodsFail";
+/// So many pods in a row have failed before the next one's failure is told: one may pass by itself.
+pub const OFTEN: u32 = 2;
+/// So long may a new pod take to its node's first word.
+const YOUNG: SignedDuration = SignedDuration::from_secs(60);
+
+impl Ended {
+    /// How long the next one stays before it is deleted: 1 s, doubled each time, up to 15 minutes.
+    fn stays(&self) -> SignedDuration {
+        let factor = 1_i32
+            .checked_shl(self.times.saturating_sub(1))
+            .filter(|factor| *factor > 0);
+        factor
+            .and_then(|factor| FIRST.checked_mul(factor))
+            .map_or(MOST, |time| time.min(MOST))
+    }
+
+    /// How long the next one stays yet.
+    pub fn rest(&self, now: Timestamp) -> SignedDuration {
+        (self.stays() - now.duration_since(self.last)).max(SignedDuration::ZERO)
+    }
+
+    /// Does it count for pods of this generation? After half an hour of peace it does not.
+    pub fn is_recent(&self, generation: i64, now: Timestamp) -> bool {
+        self.generation == generation && now.duration_since(self.last) < MOST * 2
+    }
+
+    /// Another one ended and was deleted.
+    pub fn again(before: Option<Self>, generation: i64, now: Timestamp) -> Self {
+        let times = before
+            .filter(|ended| ended.is_recent(generation, now))
+            .map_or(0, |ended| ended.times);
+        Self {
+            generation,
+            times: times.saturating_add(1),
+            last: now,
+        }
+    }
+}
+
+/// Whether the pod has ended, and its deletion has not been asked for.
+pub fn has_ended(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none() && pod.has_finished()
+}
+
+/// Whether the pod has failed, and its deletion has not been asked for.
+pub fn has_failed(pod: &Pod) -> bool {
+    has_ended(pod) && &*pod.status.phase == "Failed"
+}
+
+/// How it ended, in words: `it has ended (Failed: Evicted)`.
+pub fn reason(pod: &Pod) -> String {
+    let (phase, reason) = (&pod.status.phase, &pod.status.reason);
+    let colon = if reason.is_empty() { "" } else { ": " };
+    format!("it has ended ({phase}{colon}{})", &**reason)
+}
+
+/// Why pods fail, as the node of one that failed says it, and what helps.
+pub fn cause(pod: &Pod) -> String {
+    let (reason, message) = (&*pod.status.reason, &*pod.status.message);
+    let why = if reason.is_empty() {
+        "it has failed"
+    } else {
+        reason
+    };
+    let why = if message.is_empty() {
+        why.to_owned()
+    } else {
+        format!("{why}: {message}")
+    };
+    format!("{why}; make room on the node, or change what spec.template.spec asks of it")
+}
+
+/// Whether the pod is on its way to its node. A pod that is not there after a minute has another cause.
+pub fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
+    let is_young = pod
+        .metadata
+        .creation_timestamp
+        .is_none_or(|created| now.duration_since(created) < YOUNG);
+    pod.metadata.deletion_timestamp.is_some()
+        || (is_young && pod.status.container_statuses.is_empty())
+}
+
+/// Deletes a pod that has ended, or has its hook told, which may hold it. That it failed is an event of this name.
+pub fn delete(
+    scene: &Scene<'_>,
+    pod: &Pod,
+    (reason, event): (&str, &'static str),
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Option<Step> {
+    if hooks::holds_deletion(scene, pod) {
+        plan.wait_for_pod(
+            pod,
+            format!("is to be deleted ({reason}), and hook preDelete holds it"),
+        );
+        return hooks::hold_deletion(scene, pod, reason, false, now);
+    }
+    let step = update::delete(scene, pod, reason);
+    if !has_failed(pod) {
+        return Some(step);
+    }
+    let why = if pod.status.reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", &*pod.status.reason)
+    };
+    let (name, node) = (&pod.metadata.name, &pod.spec.node_name);
+    let on = if node.is_empty() {
+        String::new()
+    } else {
+        format!(" on node {node}")
+    };
+    let message = format!("pod {name}{on} has failed{why}: it is deleted, and another follows");
+    Some(Step {
+        done: Some(Event {
+            warning: true,
+            reason: event,
+            message,
+        }),
+        ..step
+    })
+}
+
+#[cfg(test)]
+mod tests;

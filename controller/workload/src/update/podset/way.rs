@@ -1,0 +1,221 @@
+//! How pods get from one revision to another: in place, by a new pod, or not at all.
+
+use std::collections::BTreeMap;
+
+use super::Scene;
+use super::claim_template;
+use super::history::Revisions;
+use crate::objects::pod::Pod;
+use crate::plan::{PodPatch, Refusal};
+use crate::update::inplace::change::{self, Change};
+use crate::update::inplace::steps;
+use crate::update::revision::{self, REVISION_LABEL, Revision};
+
+/// `podUpdatePolicy`: how pods are updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Always by new pods.
+    ReCreate,
+    /// In place where the change allows it, else by new pods.
+    InPlaceIfPossible,
+    /// In place or not at all.
+    InPlaceOnly,
+}
+
+/// How a pod gets to the new revision.
+pub(crate) enum Way<'a> {
+    InPlace(&'a PodPatch),
+    Recreate(&'a str),
+    Refused(&'a Refusal),
+    /// In place, but another pod lacks the resources that this one is to get, too: its name.
+    Waits(&'a str),
+}
+
+/// The ways from each revision, computed once per revision and not per pod.
+pub struct Ways {
+    by_revision: BTreeMap<String, Result<Change, String>>,
+    refusals: BTreeMap<String, Refusal>,
+    /// By uid: why a pod gets there by a new one only, whatever its revision.
+    replaced: BTreeMap<Box<str>, String>,
+    refusal_to_replace: Option<Refusal>,
+    /// A pod of the new revision that lacks its resources: what its node refuses another may refuse, too.
+    lacking: Option<Box<str>>,
+    policy: Policy,
+    /// What the spec says where it asks for new pods.
+    asked: &'static str,
+}
+
+impl Ways {
+    /// The ways to `target`. Where `recreates` gives a change for a revision, its pods take that.
+    pub fn new(
+        scene: &Scene<'_>,
+        policy: Policy,
+        revisions: &Revisions,
+        target: &Revision,
+        recreates: impl Fn(&Revision) -> Option<Change>,
+    ) -> Self {
+        let mut ways = Self {
+            by_revision: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            refusal_to_replace: None,
+            lacking: lacking(scene, target),
+            policy,
+            asked: "podUpdatePolicy is ReCreate",
+        };
+        let labels = scene
+            .pods
+            .iter()
+            .filter_map(|pod| pod.metadata.label(REVISION_LABEL));
+        for label in labels {
+            if ways.by_revision.contains_key(label) {
+                continue;
+            }
+            let old = revision::of_label(label, scene.revisions);
+            let change = old.map(|old| {
+                recreates(old).unwrap_or_else(|| between(scene, revisions, old, target))
+            });
+            let change =
+                change.ok_or_else(|| format!("revision {label} is not in the history any more"));
+            // A template that is only written in another way makes the same pod: its label is all that changes.
+            if policy == Policy::ReCreate
+                && !matches!(&change, Ok(Change::InPlace(p)) if *p == PodPatch::default())
+            {
+                continue;
+            }
+            if policy == Policy::InPlaceOnly
+                && let Some(refusal) = refusal(scene, label, &change)
+            {
+                ways.refusals.insert(label.to_owned(), refusal);
+            }
+            ways.by_revision.insert(label.to_owned(), change);
+        }
+        if policy == Policy::InPlaceOnly {
+            let unlabelled = scene
+                .pods
+                .iter()
+                .find(|pod| pod.metadata.label(REVISION_LABEL).is_none());
+            ways.refusals
+                .extend(unlabelled.map(|pod| (String::new(), without_label(scene, pod))));
+        }
+        ways
+    }
+
+    /// What the spec says where it asks for new pods, in words.
+    #[must_use]
+    pub fn asked_by(self, asked: &'static str) -> Self {
+        Self { asked, ..self }
+    }
+
+    /// These pods get there by new ones only, for this reason.
+    #[must_use]
+    pub fn with_replaced(mut self, uids: impl IntoIterator<Item = Box<str>>, reason: &str) -> Self {
+        self.replaced
+            .extend(uids.into_iter().map(|uid| (uid, reason.to_owned())));
+        self
+    }
+
+    /// Pods without a volume of each claim template are replaced, or refused where nothing may be: volumes never change.
+    #[must_use]
+    pub fn with_volumes(mut self, scene: &Scene<'_>) -> Self {
+        for pod in scene.pods.iter().filter(|pod| pod.is_active()) {
+            let Some(template) = claim_template::without_volume(&scene.workload, pod) else {
+                continue;
+            };
+            if self.policy == Policy::InPlaceOnly && self.refusal_to_replace.is_none() {
+                self.refusal_to_replace = Some(without_volume(scene, pod, template));
+            }
+            self.replaced.insert(
+                pod.metadata.uid.clone(),
+                format!("it has no volume of claim template {template}"),
+            );
+        }
+        self
+    }
+
+    pub(crate) fn of(&self, pod: &Pod) -> Way<'_> {
+        if let Some(reason) = self.replaced.get(&pod.metadata.uid) {
+            return self
+                .refusal_to_replace
+                .as_ref()
+                .map_or(Way::Recreate(reason), Way::Refused);
+        }
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        match (self.by_revision.get(label), self.refusals.get(label)) {
+            (Some(Ok(Change::InPlace(patch))), _) => match &self.lacking {
+                Some(name) if !patch.resources.is_empty() => Way::Waits(name),
+                _ => Way::InPlace(patch),
+            },
+            (_, Some(refusal)) => Way::Refused(refusal),
+            (Some(Ok(Change::Recreate { fields })), _) => {
+                Way::Recreate(fields.first().map_or("", String::as_str))
+            }
+            (Some(Err(reason)), _) => Way::Recreate(reason),
+            (None, _) if self.policy == Policy::ReCreate => Way::Recreate(self.asked),
+            (None, _) => Way::Recreate("it has no revision label"),
+        }
+    }
+}
+
+/// The first pod, by name, that is of this revision and lacks the resources that its update is to give it.
+fn lacking(scene: &Scene<'_>, target: &Revision) -> Option<Box<str>> {
+    let is_of_target = |pod: &Pod| {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        pod.is_active() && revision::same(label, &target.metadata.name)
+    };
+    let lacking = scene
+        .pods
+        .iter()
+        .filter(|pod| is_of_target(pod) && steps::lacks_resources(pod));
+    lacking.map(|pod| pod.metadata.name.clone()).min()
+}
+
+/// What differs between a pod's template and another. Most pods are of the target already: nothing is read for those.
+fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Revision) -> Change {
+    if old.metadata.name == target.metadata.name {
+        return Change::InPlace(PodPatch::default());
+    }
+    let (old, new) = (revisions.template_of(old), revisions.template_of(target));
+    change::between(&old, &new, scene.resize)
+        .gate_variables(scene.gates)
+        .gate_restarts(scene.gates)
+}
+
+/// What a pod was made from is not known.
+fn without_label(scene: &Scene<'_>, pod: &Pod) -> Refusal {
+    Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "{}: pod {} has no label {REVISION_LABEL}, so that nothing tells what differs from the template, and \
+             podUpdatePolicy is InPlaceOnly; give the label back, delete the pod, or set podUpdatePolicy to InPlaceIfPossible",
+            scene.workload, pod.metadata.name
+        ),
+    }
+}
+
+fn without_volume(scene: &Scene<'_>, pod: &Pod, template: &str) -> Refusal {
+    Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "{}: pod {} has no volume of spec.volumeClaimTemplates[{template}], which only a new pod can have, and podUpdatePolicy is \
+             InPlaceOnly; delete the pod, take the claim template back, or set podUpdatePolicy to InPlaceIfPossible",
+            scene.workload, pod.metadata.name
+        ),
+    }
+}
+
+fn refusal(scene: &Scene<'_>, label: &str, change: &Result<Change, String>) -> Option<Refusal> {
+    let problem = match change {
+        Ok(Change::InPlace(_)) => return None,
+        Ok(Change::Recreate { fields }) => format!("spec.{} changed", fields.join(", spec.")),
+        Err(reason) => reason.clone(),
+    };
+    Some(Refusal {
+        reason: "InPlaceOnly",
+        message: format!(
+            "{}: pods of revision {label} cannot be updated in place: {problem}, and podUpdatePolicy is \
+             InPlaceOnly; change images, labels and annotations only, or set podUpdatePolicy to InPlaceIfPossible",
+            scene.workload
+        ),
+    })
+}

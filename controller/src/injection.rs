@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_kinds::sidecarset::allowed::Rules;
+use berth_kinds::sidecarset::inject::allowed::Rules;
 use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::{Asked, LeftOut, Wanted};

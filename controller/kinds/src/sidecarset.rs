@@ -2,41 +2,19 @@
 //!
 //! What a pod gets is a pure function of the pod, as untyped JSON, and of the SidecarSets that
 //! match it ([`inject`]). It makes the same of its own result. Pods know which containers they have
-//! by two hashes of the SidecarSet ([`hash`]), which are OpenKruise's to the byte, so that neither
+//! by two hashes of the SidecarSet ([`history::hash`]), which are OpenKruise's to the byte, so that neither
 //! takes the pods of the other for outdated.
 
-mod ahead;
-pub mod allowed;
-mod audit;
-mod blocked;
-mod choose;
-mod condition;
 mod decide;
-mod drift;
-mod events;
-pub mod expression;
-mod faults;
-pub mod hash;
-mod hot;
+pub mod history;
 pub mod inject;
 pub mod names;
 mod on_pod;
-pub mod pattern;
-mod pods;
-mod reach;
 pub mod records;
-pub mod refused;
-mod repair;
-mod replaced;
-pub mod resources;
-mod revisions;
-mod settings;
+pub mod repair;
 pub mod sidecar;
-mod stages;
 mod status;
-mod tried;
-mod turns;
-mod wanted;
+mod update;
 
 #[cfg(test)]
 mod tests;
@@ -54,16 +32,16 @@ use berth_workload::objects::pod::Pod;
 use berth_workload::update::revision::Revision;
 use jiff::Timestamp;
 
-pub use condition::{forget, speaks_of, spoken_of};
 pub use decide::{annotations_to_read, decide, keeps_annotations};
-pub use events::{blocked_event, pod_events};
-pub use faults::faults;
-pub use hash::{Hashes, hashes};
+pub use history::hash::{Hashes, hashes};
+pub use history::wanted::{Wanted, base_of, wanted, without_bases};
+pub use inject::faults::faults;
 pub use on_pod::{has_container, is_injected};
-pub use reach::{LeftOut, Reach};
+pub use status::condition::{forget, speaks_of, spoken_of};
+pub use status::events::{blocked_event, pod_events};
+pub use status::reach::{LeftOut, Reach};
 pub use status::status;
-pub use turns::Turns;
-pub use wanted::{Wanted, base_of, wanted, without_bases};
+pub use update::turns::Turns;
 
 /// All that a decision about one SidecarSet reads.
 #[derive(Debug, Clone)]

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
-use berth_kinds::sidecarset::allowed::{self, Rules};
+use berth_kinds::sidecarset::inject::allowed::{self, Rules};
 use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::records;
-use berth_kinds::sidecarset::refused::note;
+use berth_kinds::sidecarset::repair::refused::note;
 use berth_kinds::sidecarset::{Wanted, faults, wanted, without_bases};
 use berth_runtime::{Object, turn};
 use berth_webhook::pods::{

@@ -13,20 +13,23 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::Hashes;
-use super::audit::lacking;
-use super::choose::{Chosen, choose, held};
+use super::history::revisions;
 use super::inject::metadata;
+use super::inject::replaced;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
 use super::on_pod::{image, images_in, in_pod};
-use super::pods::{Member, members};
 use super::records::{self, Record, second};
+use super::repair::audit::lacking;
+use super::repair::drift;
 use super::repair::{self, Turn};
-use super::settings::Settings;
 use super::sidecar::name;
-use super::stages::{END_OF_HOT_UPGRADE, REPAIR, UPDATE};
-use super::{
-    Snapshot, ahead, blocked, condition, drift, hot, reach, replaced, revisions, sidecar, status,
-};
+use super::status::{blocked, condition, reach};
+use super::update::choose::{Chosen, choose, held};
+use super::update::pods::{Member, members};
+use super::update::settings::Settings;
+use super::update::stages::{END_OF_HOT_UPGRADE, REPAIR, UPDATE};
+use super::update::{ahead, hot};
+use super::{Snapshot, sidecar, status};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -39,7 +42,12 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     finish(snapshot, &members, &mut plan, now);
     note_proofs(snapshot, &members, &mut plan);
     note_own_hashes(snapshot, &mut plan);
-    let settings = match Settings::new(snapshot, &members, now) {
+    let settings = match Settings::new(
+        snapshot,
+        &members,
+        repair::reserved(snapshot, &members, now),
+        now,
+    ) {
         Ok(settings) => settings,
         Err(message) => {
             let message = format!("SidecarSet {}: {message}", snapshot.name());
@@ -170,7 +178,12 @@ pub fn annotations_to_read(snapshot: &Snapshot, now: Timestamp) -> Vec<Arc<Pod>>
         return Vec::new();
     }
     let members = members(snapshot);
-    let Ok(settings) = Settings::new(snapshot, &members, now) else {
+    let Ok(settings) = Settings::new(
+        snapshot,
+        &members,
+        repair::reserved(snapshot, &members, now),
+        now,
+    ) else {
         return Vec::new();
     };
     let latest = revisions::History::of(snapshot).latest;

@@ -13,14 +13,20 @@
 //! are injected as if it were not there. Where a SidecarSet fails because of the pod, the pod is
 //! refused.
 
+pub mod allowed;
 mod brought;
 mod container;
+pub mod expression;
+pub(super) mod faults;
 mod json;
 pub(super) mod metadata;
 mod order;
 mod own;
+pub mod pattern;
 mod place;
+pub(super) mod replaced;
 mod request;
+pub mod resources;
 #[cfg(test)]
 mod tests;
 

@@ -7,9 +7,12 @@
 //! workload was scaled down, say, or has no quota, the turn is over, and no other pod of that workload is taken until one has come.
 //! So it is where the successor lacks the containers, too. The namespaces take turns.
 
+pub(super) mod audit;
 mod course;
+pub(super) mod drift;
 mod how;
 mod lost;
+pub mod refused;
 mod stays;
 mod turn;
 
@@ -25,25 +28,30 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::audit::{Lack, lacking};
 use super::names::{REPAIR, REPAIRING};
-use super::pods::Member;
-use super::settings::Settings;
-use super::{Snapshot, Turns, refused};
+use super::repair::audit::{Lack, lacking};
+use super::update::pods::Member;
+use super::update::settings::Settings;
+use super::{Snapshot, Turns};
 use course::go_on;
 use how::How;
 use stays::{held, stays};
 use turn::{owner, pods_of, record};
 
-pub(super) use lost::{given_up, next_try, still_lost, stopped};
+use lost::still_lost;
+pub(super) use lost::{given_up, next_try, stopped};
 pub(super) use turn::{REFUSED, Scope, Turn};
 
 /// So much older than the next turn is every pod of its workload: the successor is to be younger than they are, and pods tell their
 /// age in whole seconds. As much again is for clocks that differ.
 const APART: SignedDuration = SignedDuration::from_secs(2);
 
-/// How many pods are out of service for repair, or about to be.
-pub(super) fn reserved(snapshot: &Snapshot) -> usize {
+/// The number of pods that are out of service for repair, or about to be, and the pods that have no successor.
+pub(super) fn reserved(
+    snapshot: &Snapshot,
+    members: &[Member<'_>],
+    now: Timestamp,
+) -> (usize, Vec<SidecarSetLostPod>) {
     let is_asked = Scope::of(snapshot) != Scope::Nobody;
     // One that is not taken yet, and not to be taken now, serves.
     let is_out = |record: &SidecarSetRepair| {
@@ -54,7 +62,8 @@ pub(super) fn reserved(snapshot: &Snapshot) -> usize {
         let serves = pod.is_some_and(|pod| pod.is_active()) && held(snapshot).is_some();
         !record.over && !serves
     };
-    usize::from(is_asked && record(snapshot).is_some_and(is_out))
+    let repaired = usize::from(is_asked && record(snapshot).is_some_and(is_out));
+    (repaired, still_lost(snapshot, members, now))
 }
 
 /// Was the last one not let go? Nobody tells when it would be.

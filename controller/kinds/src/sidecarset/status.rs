@@ -1,5 +1,10 @@
 //! The status of a SidecarSet.
 
+pub(super) mod blocked;
+pub(super) mod condition;
+pub(super) mod events;
+pub(super) mod reach;
+
 use berth_api::v1beta1::sidecarset::{
     SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus,
 };
@@ -10,15 +15,17 @@ use berth_workload::update::podset::history::collisions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::audit::{Lack, in_force_since, lacking, selector_hash};
-use super::choose::{choose, held};
+use super::history::revisions::History;
+use super::inject::replaced;
 use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
-use super::pods::{Member, members};
+use super::repair::audit::{Lack, in_force_since, lacking, selector_hash};
+use super::repair::drift;
 use super::repair::{self, Scope, Turn};
-use super::revisions::History;
-use super::settings::Settings;
-use super::tried::failure;
-use super::{Asked, Snapshot, Turns, blocked, drift, on_pod, reach, replaced};
+use super::update::choose::{choose, held};
+use super::update::pods::{Member, members};
+use super::update::settings::Settings;
+use super::update::tried::failure;
+use super::{Asked, Snapshot, Turns, on_pod};
 
 /// The status after a plan was carried out.
 pub fn status(
@@ -35,7 +42,12 @@ pub fn status(
     let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
-    let settings = Settings::new(snapshot, &members, now);
+    let settings = Settings::new(
+        snapshot,
+        &members,
+        repair::reserved(snapshot, &members, now),
+        now,
+    );
     let turns = snapshot.turns.after(snapshot, plan, outcome, now);
     set_blocked(
         snapshot,

@@ -14,7 +14,7 @@ use berth_workload::update::revision::Revision;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::hash::Hashes;
+use super::history::hash::Hashes;
 use super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, IS_INJECTED, UPGRADABLE,
     WORKING_HOT_CONTAINER as WORKING,
@@ -69,7 +69,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         turns: Arc::default(),
         unreadable: BTreeMap::new(),
     };
-    let data = super::revisions::data(&snapshot.set.spec);
+    let data = super::history::revisions::data(&snapshot.set.spec);
     let latest = json!({"metadata": {"name": "log-1", "namespace": "kruise-system", "uid": "r"}, "revision": 1, "data": data});
     snapshot.revisions.push(Arc::new(
         serde_json::from_value::<Revision>(latest).unwrap(),

@@ -10,10 +10,10 @@ use super::super::names::{
     WORKING_HOT_CONTAINER,
 };
 use super::super::records::{self, Record};
-use super::super::replaced::{self, Replaced};
 use super::super::sidecar::{self, List};
 use super::container;
 use super::own::{self, Own};
+use super::replaced::{self, Replaced};
 use super::request::{Matched, Reason};
 
 /// What SidecarSets bring.

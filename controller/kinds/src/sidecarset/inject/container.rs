@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use super::super::names::{
     IS_INJECTED, VERSION_ALT_PREFIX, VERSION_ALT_VARIABLE, VERSION_PREFIX, VERSION_VARIABLE,
 };
-use super::super::resources;
 use super::json::taken;
 use super::own::{self, Own};
+use super::resources;
 
 /// The container with this name, and with this image in place of its own. Where the resources
 /// policy has no result, the container keeps the resources that the SidecarSet writes, and the text

@@ -3,7 +3,7 @@
 use berth_api::v1beta1::sidecarset::SidecarSetSpec;
 use serde_json::Value;
 
-use super::super::hash::Hashes;
+use crate::sidecarset::history::hash::Hashes;
 
 /// A SidecarSet that matches the pod.
 #[derive(Debug, Clone, Copy)]

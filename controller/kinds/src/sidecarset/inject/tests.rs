@@ -9,8 +9,8 @@ mod shared;
 use berth_api::v1beta1::sidecarset::SidecarSetSpec;
 use serde_json::{Value, json};
 
-use super::super::hash::{Hashes, hashes};
 use super::*;
+use crate::sidecarset::history::hash::{Hashes, hashes};
 
 pub(super) const NOW: &str = "2026-02-03T04:05:06Z";
 pub(super) const LATER: &str = "2026-02-03T04:05:07Z";

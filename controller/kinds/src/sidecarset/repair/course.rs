@@ -9,13 +9,13 @@ use berth_workload::objects::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::Snapshot;
-use super::super::audit::Lack;
-use super::super::pods::Member;
-use super::super::settings::Settings;
+use super::audit::Lack;
 use super::how::How;
 use super::lost;
 use super::stays::{held, stays};
 use super::turn::{REFUSED, Turn, is_later, pods_of};
+use crate::sidecarset::update::pods::Member;
+use crate::sidecarset::update::settings::Settings;
 
 /// The longest time that repair waits for a deleted pod, because any pod may ask for days.
 const LONGEST_END: SignedDuration = SignedDuration::from_mins(10);

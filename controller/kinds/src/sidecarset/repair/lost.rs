@@ -13,10 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::Snapshot;
-use super::super::audit::lacking;
 use super::super::names::REPAIR;
-use super::super::pods::Member;
+use super::audit::lacking;
 use super::turn::{Scope, Turn, is_later, is_of, pods_of, record};
+use crate::sidecarset::update::pods::Member;
 
 /// The time that repair waits for a successor to be created.
 pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
@@ -100,7 +100,7 @@ fn noted(
 
 /// The pods in whose place their workloads have made no other to this day that serves and has the
 /// containers, of workloads of which something else could be taken.
-pub(in crate::sidecarset) fn still_lost(
+pub(super) fn still_lost(
     snapshot: &Snapshot,
     members: &[Member<'_>],
     now: Timestamp,

@@ -2,11 +2,11 @@
 
 use berth_workload::objects::pod::Pod;
 
-use super::super::audit::Lack;
-use super::super::settings::{Settings, unreadable};
 use super::super::{Asked, Snapshot};
+use super::audit::Lack;
 use super::how::How;
 use super::lost;
+use crate::sidecarset::update::settings::{Settings, unreadable};
 
 /// Why nothing new is done to any pod.
 pub(super) fn held(snapshot: &Snapshot) -> Option<String> {

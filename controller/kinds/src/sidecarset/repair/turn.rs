@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
 use super::super::Snapshot;
-use super::super::audit::Lack;
 use super::super::names::REPAIR;
+use super::audit::Lack;
 use super::how::How;
 
 /// How long after a refusal the next one is asked for.

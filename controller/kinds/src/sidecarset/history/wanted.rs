@@ -1,0 +1,209 @@
+//! What a pod that is created gets of a SidecarSet: its containers as they are now, or those of an older revision.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::commands;
+use berth_api::names::SYSTEM_NAMESPACE;
+use berth_api::v1beta1::sidecarset::{
+    InjectRevisionPolicy, SidecarSet, SidecarSetInjectRevision, SidecarSetSpec,
+};
+use berth_workload::objects::selector::Selector;
+use berth_workload::update::revision::Revision;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::Value;
+
+use super::hash::{Hashes, hashes};
+use super::revisions;
+use crate::sidecarset::names::{BASE, CANARY};
+
+/// What is injected of one SidecarSet.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Its spec, of this revision.
+    pub spec: Arc<SidecarSetSpec>,
+    /// The revision.
+    pub revision: String,
+    /// The hashes of this spec.
+    pub hashes: Hashes,
+}
+
+impl Wanted {
+    /// The SidecarSet as it is now.
+    pub fn latest(set: &SidecarSet, history: &[Arc<Revision>]) -> Self {
+        let collisions = set
+            .status
+            .as_ref()
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0);
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        let (revision, _) =
+            revisions::name_of(name, &revisions::data(&set.spec), history, collisions);
+        Self {
+            spec: Arc::new(set.spec.clone()),
+            revision,
+            hashes: hashes(&set.spec),
+        }
+    }
+
+    /// An older revision of it.
+    fn older(set: &SidecarSet, revision: &Revision) -> Option<Self> {
+        let mut spec = serde_json::to_value(&set.spec).ok()?;
+        let data = revision.data.value();
+        for field in revisions::KEPT {
+            let old = data["spec"][field].clone();
+            let fields = spec.as_object_mut()?;
+            match old {
+                Value::Null => fields.remove(field),
+                old => fields.insert(field.to_owned(), old),
+            };
+        }
+        let spec: SidecarSetSpec = serde_json::from_value(spec).ok()?;
+        // What the revision's annotations say of them, whoever may annotate could have written.
+        let hashes = hashes(&spec);
+        Some(Self {
+            spec: Arc::new(spec),
+            revision: revision.metadata.name.to_string(),
+            hashes,
+        })
+    }
+}
+
+/// What a pod with these labels gets of a SidecarSet that matches it. `history` is looked at only where an older revision is asked for,
+/// `latest` is what it is now, `chance` a number from 0 to 1, `recorded` the revision that the
+/// pod says it has.
+///
+/// # Errors
+/// The revision that is asked for is not there.
+pub fn wanted<'a>(
+    set: &SidecarSet,
+    history: impl FnOnce() -> Vec<Arc<Revision>>,
+    latest: &Wanted,
+    label: impl Fn(&str) -> Option<&'a str>,
+    (chance, recorded): (f64, Option<&str>),
+) -> Result<Wanted, String> {
+    let Some(asked) = &set.spec.injection_strategy.revision else {
+        return Ok(latest.clone());
+    };
+    let pinned = pinned(asked, &history());
+    let has = |name: &str| recorded == Some(name);
+    let is_pinned_one = pinned
+        .as_ref()
+        .is_ok_and(|pinned| has(&pinned.metadata.name));
+    // A pod keeps the revision that chance gave it when the webhook is called again. The pod's
+    // creator may have written the record, so the record decides no more than chance does.
+    let chance = if has(&latest.revision) {
+        1.0_f64.next_down()
+    } else {
+        chance
+    };
+    let chance = if is_pinned_one { 0.0 } else { chance };
+    if asked.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
+        return Ok(latest.clone());
+    }
+    let pinned = pinned?;
+    if *pinned.metadata.name == *latest.revision {
+        return Ok(latest.clone());
+    }
+    if !revisions::is_genuine(set, &pinned) {
+        return Err(format!(
+            "spec.injectionStrategy.revision: ControllerRevision {} has other data than its name says, so another writer replaced \
+             it; name another revision",
+            pinned.metadata.name
+        ));
+    }
+    Wanted::older(set, &pinned).ok_or_else(|| {
+        format!(
+            "spec.injectionStrategy.revision: ControllerRevision {} cannot be read; name another",
+            pinned.metadata.name
+        )
+    })
+}
+
+/// Would an update reach a pod with these labels?
+fn is_updated_one<'a>(
+    set: &SidecarSet,
+    label: impl Fn(&str) -> Option<&'a str>,
+    chance: f64,
+) -> bool {
+    let strategy = &set.spec.update_strategy;
+    let selector = strategy.selector.as_ref().map(Selector::new);
+    let is_selected = match selector {
+        None => true,
+        Some(Ok(selector)) => selector.matches(label),
+        Some(Err(_)) => false,
+    };
+    let share = match &strategy.partition {
+        Some(IntOrString::String(text)) => {
+            text.trim_end_matches('%').parse::<f64>().unwrap_or(0.0) / 100.0
+        }
+        _ => 0.0,
+    };
+    !strategy.paused && is_selected && chance >= share
+}
+
+/// The revision that is asked for.
+///
+/// # Errors
+/// It is not there.
+pub(in crate::sidecarset) fn pinned(
+    asked: &SidecarSetInjectRevision,
+    history: &[Arc<Revision>],
+) -> Result<Arc<Revision>, String> {
+    let name = match (&asked.revision_name, &asked.custom_version) {
+        (Some(name), _) => Some(name.clone()),
+        (None, Some(version)) => revisions::of_version(history, version),
+        (None, None) => None,
+    };
+    let found = name.and_then(|name| {
+        history
+            .iter()
+            .find(|revision| *revision.metadata.name == *name)
+            .cloned()
+    });
+    found.ok_or_else(|| lost(asked))
+}
+
+fn lost(asked: &SidecarSetInjectRevision) -> String {
+    match (&asked.revision_name, &asked.custom_version) {
+        (Some(name), _) => format!(
+            "spec.injectionStrategy.revision.revisionName: the SidecarSet has no ControllerRevision {name}; see {}",
+            commands::list("controllerrevisions", SYSTEM_NAMESPACE)
+        ),
+        (None, Some(version)) => {
+            format!(
+                "spec.injectionStrategy.revision.customVersion: no revision of the SidecarSet had the version {version}"
+            )
+        }
+        (None, None) => {
+            "spec.injectionStrategy.revision: name a revision by revisionName or customVersion, or remove it".to_owned()
+        }
+    }
+}
+
+/// The SidecarSet that a canary is based on.
+pub fn base_of(set: &SidecarSet) -> Option<&String> {
+    let annotations = set.metadata.annotations.as_ref()?;
+    annotations
+        .get(BASE)
+        .filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
+}
+
+/// Of the SidecarSets that match a pod, those that it gets: where a canary matches, its base does not.
+pub fn without_bases(sets: Vec<Arc<SidecarSet>>) -> Vec<Arc<SidecarSet>> {
+    let bases: BTreeSet<_> = sets
+        .iter()
+        .filter_map(|set| base_of(set).cloned())
+        .collect();
+    sets.into_iter()
+        .filter(|set| {
+            set.metadata
+                .name
+                .as_ref()
+                .is_none_or(|name| !bases.contains(name))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! What became of the steps of a plan.
+
+use berth_workload::objects::resource::PODS;
+use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Step, Target, Verb};
+
+/// How pods are updated and replaced, and how a hot upgrade ends.
+const DEEDS: [Deed; 2] = [Deed::of(Verb::Patch, PODS), Deed::of(Verb::Evict, PODS)];
+
+/// The failure of a pod's change. Pods of several namespaces may have one name, and one pod may be
+/// written in several ways.
+pub(in crate::sidecarset) fn failure<'a>(
+    outcome: &'a Outcome,
+    target: &Target,
+) -> Option<&'a Failure> {
+    let is_its = |failure: &&Failure| {
+        DEEDS.contains(&failure.deed)
+            && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
+    };
+    outcome.failures.iter().find(is_its)
+}
+
+/// The steps of the stage of this name; none where a required stage before it failed, because then
+/// none is tried.
+pub(in crate::sidecarset) fn tried_steps<'a>(
+    plan: &'a Plan,
+    outcome: &Outcome,
+    stage: &'static str,
+) -> Vec<&'a Step> {
+    let before = plan
+        .stages
+        .iter()
+        .take_while(|known| known.name != stage)
+        .filter(|known| known.required);
+    let mut needed = before
+        .flat_map(|stage| &stage.steps)
+        .flat_map(|step| &step.actions)
+        .map(Action::deed);
+    if needed.any(|deed| outcome.failures.iter().any(|failure| failure.deed == deed)) {
+        return Vec::new();
+    }
+    plan.stages
+        .iter()
+        .filter(|known| known.name == stage)
+        .flat_map(|stage| &stage.steps)
+        .collect()
+}

@@ -1,5 +1,7 @@
 //! Who may take a pod out of service: a budget's ledger, a request, and what becomes of both.
 
+mod view;
+
 use std::collections::BTreeSet;
 
 use berth_api::kinds::podunavailablebudget::annotations::{
@@ -16,6 +18,8 @@ use super::Rules;
 use crate::objects::condition::whole_seconds;
 use crate::objects::pod::Pod;
 use crate::plan::Waiting;
+
+pub use view::{is_counted, note_counted, note_settled, settled_by, unless_only_its_view};
 
 /// Who asks for a pod again and again is noted so seldom.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_secs(60);
@@ -319,56 +323,6 @@ pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
 /// Whether what was drawn for a request stands.
 pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
     entries(status).any(|entry| is_of(entry, request))
-}
-
-/// Whether the numbers of a status speak of the budget as it is.
-pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool {
-    status.observed_generation == generation
-        && status
-            .ledger
-            .as_ref()
-            .is_some_and(|ledger| !ledger.counted.is_empty())
-}
-
-/// Notes by which view entries are settled. Until pods are counted by it, too ([`note_counted`]), nobody may take anything by the numbers; but
-/// by an older view nobody may count from now on.
-pub fn note_settled(ledger: &mut Ledger, view: &str) {
-    ledger.counted.clear();
-    view.clone_into(&mut ledger.settled);
-}
-
-/// Notes that pods are counted by the view by which entries were settled.
-pub fn note_counted(ledger: &mut Ledger) {
-    ledger.counted = std::mem::take(&mut ledger.settled);
-}
-
-/// By which view entries were settled last, whether pods could be counted by it or not. From an older one those pods would be counted
-/// that have gone since, and whose entries are dropped.
-pub fn settled_by(ledger: &Ledger) -> Option<&str> {
-    [&ledger.counted, &ledger.settled]
-        .into_iter()
-        .map(String::as_str)
-        .find(|view| !view.is_empty())
-}
-
-/// A status that is the same as before but for the view that it was counted by is worth no write: then as it was.
-pub fn unless_only_its_view<S: Clone + PartialEq>(
-    next: S,
-    old: Option<&S>,
-    ledger: impl Fn(&mut S) -> &mut Option<Ledger>,
-) -> S {
-    let Some(old) = old else { return next };
-    let (mut same, mut before) = (next.clone(), old.clone());
-    let (Some(now), Some(then)) = (ledger(&mut same), ledger(&mut before)) else {
-        return next;
-    };
-    let kinds_of_view = |ledger: &Ledger| (ledger.counted.is_empty(), ledger.settled.is_empty());
-    if kinds_of_view(now) != kinds_of_view(then) {
-        return next;
-    }
-    now.counted.clone_from(&then.counted);
-    now.settled.clone_from(&then.settled);
-    if same == *old { same } else { next }
 }
 
 /// The entries of a ledger that are told: of requests for one pod the first.

@@ -7,42 +7,37 @@
 
 mod annotated;
 mod holding;
+mod job;
+mod mark;
+mod wait;
 
 use std::sync::Arc;
 
 use berth_api::IntOrString;
-use berth_api::fields::inplace::wait_for_image;
-use berth_api::names::{GROUP, V1BETA1, annotation, label};
+use berth_api::names::label;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::nodeimage::{
-    ImagePullPhase, ImageTagStatus, MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS, MAX_TIMEOUT_SECONDS,
-};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Map, Value, json};
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
-use crate::objects::node::image::NodeImage;
 use crate::objects::pod::{Pod, availability};
 use crate::objects::resource::IMAGE_PULL_JOBS;
-use crate::plan::{Action, Event, IfExists, Plan, Refusal, Step, Target};
+use crate::plan::{Action, Event, IfExists, Plan, Step, Target};
 use crate::update::inplace::change::{self, Change};
 use crate::update::inplace::steps;
+use crate::update::podset::Scene;
 use crate::update::podset::history::Revisions;
 use crate::update::podset::way::Policy;
-use crate::update::podset::{Scene, Workload};
-use crate::update::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
+use crate::update::revision::{HASH_LABEL, REVISION_LABEL, Revision};
 
 pub use annotated::Annotated;
 pub use holding::{Holding, has};
+use job::sandbox;
+pub use job::{Job, LONGEST_NAME, hash, is_of, job_name};
+pub use mark::{forget, is_told, mark};
+pub use wait::{brings_images, check, patience, waits_for, waits_for_images};
 
 /// With no more replicas than these, nothing is pulled ahead: the update is over as soon as the pull.
 pub const TOO_FEW_REPLICAS: usize = 3;
-/// Seconds after which a pull has failed on a node, where nothing is said.
-const TIMEOUT_SECONDS: i32 = 300;
-/// Seconds that a finished job stays to be looked at.
-const TTL_SECONDS: i64 = 600;
-/// The longest name of an object.
-pub const LONGEST_NAME: usize = 253;
 
 /// What the spec of a workload asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -302,155 +297,6 @@ fn job(
     job.body()
 }
 
-/// An ImagePullJob that pulls one image ahead.
-#[derive(Debug)]
-pub struct Job<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Where the pods are.
-    pub namespace: &'a str,
-    /// Its labels.
-    pub labels: Map<String, Value>,
-    /// The reference to its owner.
-    pub owner: Value,
-    /// What it pulls.
-    pub image: &'a str,
-    /// Names of Secrets that it may need for that.
-    pub secrets: Vec<&'a str>,
-    /// The pods on whose nodes it pulls.
-    pub selector: Value,
-    /// Nodes that pull at a time; 1 where nothing is said.
-    pub parallelism: Option<&'a IntOrString>,
-    /// Seconds after which a pull has failed on a node.
-    pub timeout_seconds: Option<i32>,
-    /// How long updates wait for the image, if they do.
-    pub patience: Option<SignedDuration>,
-    /// Labels and annotations for runtimes that look at them.
-    pub sandbox: Value,
-}
-
-impl Job<'_> {
-    /// The object.
-    pub fn body(self) -> Value {
-        // A timeout of 0 is no time to pull in.
-        let timeout = self.timeout_seconds.filter(|seconds| *seconds > 0);
-        let timeout = timeout.map_or(TIMEOUT_SECONDS, |seconds| seconds.min(MAX_TIMEOUT_SECONDS));
-        let ttl = self
-            .patience
-            .map_or(0, |patience| patience.as_secs())
-            .clamp(TTL_SECONDS, i64::from(i32::MAX));
-        json!({
-            "apiVersion": format!("{GROUP}/{V1BETA1}"),
-            "kind": "ImagePullJob",
-            "metadata": {
-                "name": self.name, "namespace": self.namespace, "labels": self.labels, "ownerReferences": [self.owner],
-            },
-            "spec": {
-                "image": self.image,
-                "pullSecrets": self.secrets,
-                "podSelector": self.selector,
-                "parallelism": self.parallelism.map_or(json!(1), |value| json!(value)),
-                "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": timeout},
-                "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": ttl},
-                "sandboxConfig": self.sandbox,
-            },
-        })
-    }
-}
-
-/// The pods' labels and annotations for runtimes that look at them, as far as a job takes them: it is copied to every node.
-fn sandbox(labels: &Map<String, Value>, annotations: &Map<String, Value>) -> Value {
-    let mut room = MAX_SANDBOX_BYTES;
-    let mut fitting = |pairs: &Map<String, Value>| -> Map<String, Value> {
-        let fits = |(key, value): &(&String, &Value)| {
-            let left = room.checked_sub(key.len() + value.as_str().map_or(0, str::len));
-            room = left.unwrap_or(room);
-            left.is_some()
-        };
-        pairs
-            .iter()
-            .filter(fits)
-            .take(MAX_SANDBOX_PAIRS)
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
-    };
-    json!({"labels": fitting(labels), "annotations": fitting(annotations)})
-}
-
-/// The revision's name and the container's, cut where an object's name ends.
-pub fn job_name(updated: &Revision, container: &str) -> String {
-    let revision = &*updated.metadata.name;
-    let whole = format!("{revision}-{container}");
-    if whole.len() <= LONGEST_NAME {
-        return whole;
-    }
-    let tail = format!("-{}-{container}", short(revision));
-    let room = LONGEST_NAME.saturating_sub(tail.len());
-    let cut = revision
-        .char_indices()
-        .map(|(at, _)| at)
-        .take_while(|at| *at <= room)
-        .last()
-        .unwrap_or(0);
-    format!("{}{tail}", revision[..cut].trim_end_matches(['-', '.']))
-}
-
-/// The hash in a revision's name, by which its jobs are known.
-pub fn hash(revision: &Revision) -> &str {
-    revision
-        .metadata
-        .label(HASH_LABEL)
-        .unwrap_or_else(|| short(&revision.metadata.name))
-}
-
-/// Does the revision say what became of its images?
-pub fn is_told(revision: &Revision) -> bool {
-    let labels = [
-        label::IMAGE_PREDOWNLOAD_CREATED,
-        label::IMAGE_PREDOWNLOAD_IGNORED,
-    ];
-    labels
-        .iter()
-        .any(|label| revision.metadata.label(label).is_some())
-}
-
-/// Takes the labels off a revision that is not the new one.
-pub fn forget(revision: &Revision, updated: &Revision) -> Option<Step> {
-    if revision.metadata.uid == updated.metadata.uid {
-        return None;
-    }
-    let labels = [
-        label::IMAGE_PREDOWNLOAD_CREATED,
-        label::IMAGE_PREDOWNLOAD_IGNORED,
-    ];
-    let there = labels
-        .into_iter()
-        .filter(|label| revision.metadata.label(label).is_some());
-    let gone: Map<_, _> = there.map(|label| (label.to_owned(), Value::Null)).collect();
-    let patch = json!({"metadata": {"labels": gone}});
-    let reason = format!(
-        "revision {} is not wanted now: its images are pulled anew next time",
-        revision.metadata.name
-    );
-    (!gone.is_empty()).then(|| {
-        Step::new(
-            Action::PatchRevision {
-                target: revision.target(),
-                patch,
-            },
-            reason,
-        )
-    })
-}
-
-/// Notes on a revision what became of its images.
-pub fn mark(revision: &Revision, label: &str) -> Action {
-    Action::PatchRevision {
-        target: revision.target(),
-        patch: json!({"metadata": {"labels": {label: "true"}}}),
-    }
-}
-
 /// The workload's jobs that stay.
 fn jobs<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Arc<ImagePullJob>> + use<'a> {
     scene
@@ -480,14 +326,6 @@ pub fn end(job: &ImagePullJob, updated: &Revision, is_over: bool) -> Option<Step
     ))
 }
 
-/// Does the job pull images of the revision?
-pub fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
-    let labels = job.metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(HASH_LABEL))
-        .is_some_and(|label| label == hash(revision))
-}
-
 /// By container: the images of a template.
 fn images(template: &Value) -> impl Iterator<Item = (&str, &str)> {
     let containers = template["spec"]["containers"].as_array();
@@ -503,68 +341,4 @@ fn image_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a str> {
         .iter()
         .find(|c| *c.name == *container)
         .map(|c| &*c.image)
-}
-
-/// The longest that an update in place waits for its image, by the metadata of what asks for it; `None` where it does not.
-pub fn patience(metadata: &ObjectMeta) -> Option<SignedDuration> {
-    wait_for_image(annotation(metadata)?).ok()
-}
-
-/// What is said of an update that waits for an image, at most for so long.
-pub fn waits_for(image: &str, node: &str, left: SignedDuration) -> String {
-    format!(
-        "waits for image {image} on node {node}, at most {} s more ({})",
-        left.as_secs().saturating_add(1),
-        annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE
-    )
-}
-
-fn annotation(metadata: &ObjectMeta) -> Option<&str> {
-    metadata
-        .annotations
-        .as_ref()?
-        .get(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE)
-        .map(String::as_str)
-}
-
-/// Is the annotation sound?
-///
-/// # Errors
-/// The refusal names the object, the annotation, its value and the remedy.
-pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
-    let Some(text) = annotation(workload.metadata) else {
-        return Ok(());
-    };
-    wait_for_image(text).map(drop).map_err(|problem| Refusal {
-        reason: "InvalidSpec",
-        message: format!(
-            "{workload}: metadata.annotations[{}]: {text:?} {problem}",
-            annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE
-        ),
-    })
-}
-
-/// Has a change of a NodeImage brought an image that updates may wait for?
-pub fn brings_images(old: Option<&NodeImage>, new: &NodeImage) -> bool {
-    let images = new.status.iter().flat_map(|status| &status.image_statuses);
-    let mut here = images
-        .flat_map(|(name, image)| image.tags.iter().map(move |tag| (name, tag)))
-        .filter(|(_, tag)| tag.phase == ImagePullPhase::Succeeded);
-    let before = |name: &String, tag: &ImageTagStatus| {
-        let status = old.and_then(|old| old.status.as_ref());
-        let mut tags = status
-            .and_then(|status| status.image_statuses.get(name))
-            .into_iter()
-            .flat_map(|image| &image.tags);
-        tags.any(|old| old.tag == tag.tag && old.version == tag.version && old.phase == tag.phase)
-    };
-    here.any(|(name, tag)| !before(name, tag))
-}
-
-/// Do updates of the workload with this metadata wait for images?
-pub fn waits_for_images(metadata: &ObjectMeta) -> bool {
-    let annotations = metadata.annotations.as_ref();
-    annotations.is_some_and(|annotations| {
-        annotations.contains_key(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE)
-    })
 }

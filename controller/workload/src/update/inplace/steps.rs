@@ -7,6 +7,8 @@
 //! The kubelet syncs a pod for every change of its metadata, and looks at the runtime, at most once a second, between two
 //! syncs. So with no grace period the first patch has no metadata: the kubelet then gets to the new image at once.
 
+mod gate;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::batches;
@@ -15,7 +17,7 @@ use super::exact::{self, Verdict};
 use super::inherited;
 use super::resize::{self, Resizes};
 use super::restart::{self, Restarts};
-use super::state::{self, Before, State};
+use super::state::{self, State};
 use crate::objects::node::image::NodeFacts;
 use crate::objects::pod::lifecycle;
 use crate::objects::pod::{Condition, Pod, gates};
@@ -23,6 +25,9 @@ use crate::plan::{Action, PodPatch};
 use crate::update::revision::{self, PodLabels, REVISION_LABEL};
 
 pub use super::phase::{Phase, target, target_as_seen, target_unless_it_serves};
+pub use gate::{
+    close_again, is_ready_of_before, not_ready_again, open_early, opens_early, ready_too_early,
+};
 
 /// An update to begin or to go on with.
 #[derive(Debug, Clone, Copy)]
@@ -191,23 +196,6 @@ pub fn finish(
     }
 }
 
-/// May the gate be opened before the new containers are proven? Where images alone change, it may as soon as the kubelet says
-/// that it has seen them. It says so at the start of the sync that ends the old containers, while the gate is closed, and
-/// judges `Ready` anew at the start of the next sync, by the containers that run then. A gate that opens later than that
-/// waits for another look of the kubelet at the runtime, a second or two. Where the record knows each container of before, so
-/// that [`ready_too_early`] would notice one that stays. What is not in the pod's generation (variables,
-/// which a daemon restarts containers for), or what the kubelet may put off (resources), or what comes later (the next
-/// batch) waits for the proof.
-pub fn opens_early(pod: &Pod, state: &State) -> bool {
-    is_marked(pod)
-        && closed(pod).is_some()
-        && is_seen(pod)
-        && state.changes_images_alone()
-        && state.last_container_statuses.values().all(Before::is_known)
-        && !batches::has_next(state)
-        && !state.gate_waits
-}
-
 /// Is an update in place not proven yet that restarts containers?
 pub fn awaits_proof(pod: &Pod) -> bool {
     is_marked(pod)
@@ -224,68 +212,6 @@ pub fn lacks_resources(pod: &Pod) -> bool {
         None
     };
     state.is_some_and(|state| resize::is_out_of_reach(pod, &state.resources))
-}
-
-/// The kubelet has seen the pod's present spec.
-fn is_seen(pod: &Pod) -> bool {
-    pod.status.observed_generation >= pod.metadata.generation
-}
-
-/// Opens the gate; the update stays under way until it is proven.
-pub fn open_early(pod: &Pod, now: Timestamp) -> Action {
-    let conditions = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, true, now)];
-    Action::PatchPodStatus {
-        target: target(pod),
-        conditions,
-        patch: PodPatch::default(),
-    }
-}
-
-/// A container that the pod's status shows as it was before the update, while the pod is Ready in an open gate: a kubelet that
-/// ended between seeing the new image and ending the old container, or could not end it.
-pub fn ready_too_early<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
-    let opened = is_in_service(pod) && is_seen(pod) && pod.is_true("Ready");
-    opened
-        .then(|| exact::unchanged_container(pod, state))
-        .flatten()
-}
-
-/// Is the pod Ready behind its closed gate? Every ten seconds a kubelet repeats what it said last, where the server has something
-/// else by then: in the moment before it looks at the pod again, that is the Ready of before.
-pub fn is_ready_of_before(pod: &Pod) -> bool {
-    closed(pod).is_some() && !is_seen(pod) && pod.is_true("Ready")
-}
-
-/// Takes the Ready of before back, unless the kubelet has said something new meanwhile.
-pub fn not_ready_again(pod: &Pod, now: Timestamp) -> Action {
-    let conditions = vec![gates::not_ready(pod, gates::IN_PLACE_UPDATE_READY, now)];
-    Action::PatchPodStatus {
-        target: target_as_seen(pod),
-        conditions,
-        patch: PodPatch::default(),
-    }
-}
-
-/// Closes the gate again until the update is proven.
-pub fn close_again(pod: &Pod, state: &State, now: Timestamp) -> Action {
-    let state = State {
-        gate_waits: true,
-        ..state.clone()
-    };
-    let mut patch = PodPatch::default();
-    patch
-        .annotations
-        .insert(state::ANNOTATION.into(), Some(state.to_annotation()));
-    let gate = gates::IN_PLACE_UPDATE_READY;
-    let conditions = vec![
-        gates::condition(gate, false, now),
-        gates::not_ready(pod, gate, now),
-    ];
-    Action::PatchPodStatus {
-        target: target_as_seen(pod),
-        conditions,
-        patch,
-    }
 }
 
 /// `mark` sets the lifecycle state as well: the update goes on later.

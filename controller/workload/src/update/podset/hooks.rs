@@ -3,25 +3,26 @@
 //! A hook's owner is told by the state in the pod's label, and answers with labels and finalizers. Each change of state is
 //! one patch of the pod's status, with the readiness gates that go with it.
 
+mod proceed;
+
 use std::sync::Arc;
 
 use berth_api::fields::lifecycle::LifecycleHook;
 use berth_api::names::label::SPECIFIED_DELETE;
 use jiff::Timestamp;
 
-use super::chosen::Chosen;
 use super::{Scene, Uids};
 use crate::objects::pod::lifecycle::{
     self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook,
 };
 use crate::objects::pod::unready::{self, BEFORE_DELETE, BEFORE_UPDATE, Reason};
 use crate::objects::pod::{Condition, Pod, gates};
-use crate::plan::{Action, Event, Plan, PodPatch, Step, Target};
+use crate::plan::{Action, Event, PodPatch, Step, Target};
 use crate::update::inplace::exact::Verdict;
-use crate::update::inplace::state::{Before, State};
 use crate::update::inplace::steps::{self, Phase};
 use crate::update::pod_order::spread;
-use crate::update::revision::{self, REVISION_LABEL};
+
+pub use proceed::proceed;
 
 /// Whether an update in place may begin.
 pub(crate) enum Turn {
@@ -200,160 +201,6 @@ pub(crate) fn back_into_service(mut action: Action, pod: &Pod, now: Timestamp) -
         *target = steps::target_as_seen(pod);
     }
     action
-}
-
-/// Opens the gates of new pods, and brings each pod on that its state and its hooks let go: one patch per pod. Without a
-/// choice of pods to update, nothing is undone. What stays where it is says what it waits for.
-pub fn proceed(
-    scene: &Scene<'_>,
-    chosen: Option<&Chosen>,
-    returning: &Uids,
-    pods: &[Arc<Pod>],
-    plan: &mut Plan,
-    now: Timestamp,
-) {
-    let mut steps = Vec::new();
-    for pod in pods.iter().filter(|pod| pod.is_active()) {
-        let scheduled = !pod.spec.node_name.is_empty();
-        let mut conditions = if scheduled {
-            gates::unset(pod, now)
-        } else {
-            Vec::new()
-        };
-        let mut patch = PodPatch::default();
-        let next = next(scene, chosen, returning, pod);
-        if let Some((state, _)) = next {
-            lifecycle::set(&mut patch, state, now);
-            conditions.extend(unready::without_hooks(pod, now));
-        } else if let Some(reason) = waits_for(scene, pod) {
-            plan.wait_for_pod(pod, reason);
-        }
-        if conditions.is_empty() && patch.labels.is_empty() {
-            continue;
-        }
-        let why = next.map_or("is scheduled: its readiness gates open", |(_, why)| why);
-        steps.push(Step::new(
-            patch_status(pod, conditions, patch),
-            format!("pod {} {why}", pod.metadata.name),
-        ));
-    }
-    plan.add_stage("open gates", steps);
-}
-
-/// The state that a pod goes to now, and why.
-fn next(
-    scene: &Scene<'_>,
-    chosen: Option<&Chosen>,
-    returning: &Uids,
-    pod: &Pod,
-) -> Option<(&'static str, &'static str)> {
-    let is_chosen = chosen.is_some_and(|chosen| chosen.has(pod));
-    match lifecycle::state(pod) {
-        PREPARING_NORMAL if is_normal(scene, pod) => Some((
-            NORMAL,
-            "is scheduled: its readiness gates open, and it serves from when it is ready",
-        )),
-        UPDATED if !is_chosen && hook::is_whole(scene.workload.hooks.in_place_update, pod) => {
-            Some((
-                NORMAL,
-                "is updated, and has all of hook inPlaceUpdate again",
-            ))
-        }
-        PREPARING_UPDATE
-            if !steps::is_under_way(pod) && chosen.is_some_and(|chosen| !chosen.waits(pod)) =>
-        {
-            Some((after_update(scene, pod)?, "need not be updated any more"))
-        }
-        PREPARING_DELETE if returning.contains(&pod.metadata.uid) => {
-            Some((returned(scene, pod)?, "is wanted again, and not deleted"))
-        }
-        _ => None,
-    }
-}
-
-/// Has a pod that was not in service yet all that it needs?
-fn is_normal(scene: &Scene<'_>, pod: &Pod) -> bool {
-    !pod.spec.node_name.is_empty() && hook::is_whole(scene.workload.hooks.pre_normal, pod)
-}
-
-/// The state of a pod that was held before its deletion, and is wanted again. `None`: its update in place is settled
-/// first, in this round.
-fn returned(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
-    if !is_interrupted(pod) {
-        return Some(if is_normal(scene, pod) {
-            NORMAL
-        } else {
-            PREPARING_NORMAL
-        });
-    }
-    let unproven = |phase: &Phase| {
-        matches!(
-            phase,
-            Phase::Patched(
-                _,
-                Verdict::Wait(_) | Verdict::AskNode(_) | Verdict::Resize(_)
-            )
-        )
-    };
-    // Without the label, the gate alone says that an update is under way: neither those without it nor those that were
-    // resized in service are looked at before they have the label again.
-    (!steps::is_under_way(pod) || unproven(&scene.phase(pod))).then_some(UPDATING)
-}
-
-/// Was an update in place under way when the pod was held before its deletion? The gate tells, or else the record: of resources,
-/// which leave the pod in service, or of containers, where the gate was opened before they were proven.
-fn is_interrupted(pod: &Pod) -> bool {
-    if steps::is_under_way(pod) {
-        return true;
-    }
-    let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-    let is_gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
-    // A record of OpenKruise's has no container ids, and is never settled.
-    let names_containers =
-        |state: &State| state.last_container_statuses.values().any(Before::is_known);
-    let unsettled = |state: State| {
-        !state.is_settled()
-            && (!is_gated || !state.resources.is_empty() || names_containers(&state))
-    };
-    State::of(pod)
-        .filter(|state| revision::same(&state.revision, label))
-        .is_some_and(unsettled)
-}
-
-/// What the pod's state and its hooks wait for, in words.
-fn waits_for(scene: &Scene<'_>, pod: &Pod) -> Option<String> {
-    let held = |hook, name, of: fn(&LifecycleHook, &Pod) -> Vec<String>, until: &str| {
-        let parts = of(hook?, pod);
-        (!parts.is_empty()).then(|| format!("waits for hook {name}: {until} {}", parts.join(", ")))
-    };
-    let (present, missing) = (hook::present, hook::missing);
-    match lifecycle::state(pod) {
-        PREPARING_NORMAL => held(
-            scene.workload.hooks.pre_normal,
-            "preNormal",
-            missing,
-            "until the pod has",
-        ),
-        PREPARING_UPDATE => held(
-            scene.workload.hooks.in_place_update,
-            "inPlaceUpdate",
-            present,
-            "as long as the pod has",
-        ),
-        UPDATED => held(
-            scene.workload.hooks.in_place_update,
-            "inPlaceUpdate",
-            missing,
-            "until the pod has again",
-        ),
-        PREPARING_DELETE => held(
-            scene.workload.hooks.pre_delete,
-            "preDelete",
-            present,
-            "as long as the pod has",
-        ),
-        _ => None,
-    }
 }
 
 /// The conditions that take a pod out of service for a hook. Empty where the hook does not ask for it, or where it is

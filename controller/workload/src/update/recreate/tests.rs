@@ -3,6 +3,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase::{
     Failed, Pending, Recreating, Succeeded,
 };
+use berth_api::v1beta1::nodeimage::StopPhase;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -554,7 +554,7 @@ fn amounts_are_told_as_people_write_them() {
         ("memory", 1000, "1"),
     ] {
         assert_eq!(
-            in_words(resource, thousandths),
+            progress::in_words(resource, thousandths),
             told,
             "{resource} {thousandths}"
         );

@@ -1,0 +1,53 @@
+//! The view by which the numbers of a ledger were counted. A view names the last change that a count had seen.
+
+use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus};
+
+/// Whether the numbers of a status speak of the budget as it is.
+pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool {
+    status.observed_generation == generation
+        && status
+            .ledger
+            .as_ref()
+            .is_some_and(|ledger| !ledger.counted.is_empty())
+}
+
+/// Notes by which view entries are settled. Until pods are counted by it, too ([`note_counted`]), nobody may take anything by the numbers; but
+/// by an older view nobody may count from now on.
+pub fn note_settled(ledger: &mut Ledger, view: &str) {
+    ledger.counted.clear();
+    view.clone_into(&mut ledger.settled);
+}
+
+/// Notes that pods are counted by the view by which entries were settled.
+pub fn note_counted(ledger: &mut Ledger) {
+    ledger.counted = std::mem::take(&mut ledger.settled);
+}
+
+/// By which view entries were settled last, whether pods could be counted by it or not. From an older one those pods would be counted
+/// that have gone since, and whose entries are dropped.
+pub fn settled_by(ledger: &Ledger) -> Option<&str> {
+    [&ledger.counted, &ledger.settled]
+        .into_iter()
+        .map(String::as_str)
+        .find(|view| !view.is_empty())
+}
+
+/// A status that is the same as before but for the view that it was counted by is worth no write: then as it was.
+pub fn unless_only_its_view<S: Clone + PartialEq>(
+    next: S,
+    old: Option<&S>,
+    ledger: impl Fn(&mut S) -> &mut Option<Ledger>,
+) -> S {
+    let Some(old) = old else { return next };
+    let (mut same, mut before) = (next.clone(), old.clone());
+    let (Some(now), Some(then)) = (ledger(&mut same), ledger(&mut before)) else {
+        return next;
+    };
+    let kinds_of_view = |ledger: &Ledger| (ledger.counted.is_empty(), ledger.settled.is_empty());
+    if kinds_of_view(now) != kinds_of_view(then) {
+        return next;
+    }
+    now.counted.clone_from(&then.counted);
+    now.settled.clone_from(&then.settled);
+    if same == *old { same } else { next }
+}

@@ -1,31 +1,28 @@
 //! From a snapshot to a plan.
 
-use std::sync::Arc;
+mod steps;
 
 use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, phase};
 use berth_workload::blocked;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::BROADCAST_JOBS;
-use berth_workload::plan::{Action, Body, Event, Plan, Step, Target};
+use berth_workload::plan::{Action, Event, Plan, Step, Target};
 use berth_workload::update::launch;
 use berth_workload::update::podset::unreadable;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::blocked::LASTING;
-use super::mark::{self, Verdict};
-use super::new_pod::new_pod;
+use super::mark::Verdict;
 use super::place::Answer;
-use super::round::{End, Place, Round, left, without_nodes};
+use super::round::{End, Round, left, without_nodes};
 use super::settings::{Settings, settings};
 use super::{Snapshot, is_finished};
 
+use steps::{MOST_CREATIONS, REFUSED, begin, delete, may_begin, pause_after_node, validate};
+
 /// The stage that creates pods.
 pub(super) const CREATE: &str = "create pods";
-/// Pods that one plan creates at most: what is changed meanwhile is heeded all the sooner.
-const MOST_CREATIONS: usize = 256;
-/// Once the new pods of a plan have this many bytes of JSON, the others are left to the next one.
-const MOST_CREATED_BYTES: usize = 8 << 20;
 /// Nodes that are named one by one as those that the job waits for.
 const NAMED: usize = 20;
 
@@ -135,27 +132,6 @@ fn doomed(round: &Round<'_>) -> Vec<Step> {
     steps
 }
 
-fn delete(pod: &Arc<Pod>, why: String) -> Step {
-    let name = &pod.metadata.name;
-    let message = format!("deleted pod {name}: {why}");
-    Step {
-        actions: vec![Action::DeletePod {
-            target: Target::from(&pod.metadata),
-        }],
-        reason: format!("pod {name} goes: {why}"),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulDelete",
-            message,
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedDelete",
-            message: format!("failed to delete pod {name}"),
-        }),
-    }
-}
-
 fn create(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -237,127 +213,6 @@ fn create(
     plan.add_stage("replace pods", begun.replaces);
     plan.add_stage(CREATE, begun.creates);
     name_active(round, plan);
-}
-
-/// What one plan begins with.
-#[derive(Default)]
-struct Begun {
-    nodes: usize,
-    creates: Vec<Step>,
-    replaces: Vec<Step>,
-}
-
-/// Creates the pods of so many of the next nodes, or takes away what is left of an earlier one.
-fn begin(snapshot: &Snapshot, settings: &Settings, next: &[&Place<'_>], slots: usize) -> Begun {
-    let (mut begun, mut bytes) = (Begun::default(), 0);
-    for place in next.iter().take(slots) {
-        if bytes >= MOST_CREATED_BYTES {
-            break;
-        }
-        begun.nodes += 1;
-        let node = &place.node.metadata.name;
-        let left = place.disrupted.iter().map(|pod| {
-            delete(
-                pod,
-                format!("it was taken away before its end, and node {node} is to get another"),
-            )
-        });
-        begun.replaces.extend(left);
-        if place.disrupted.is_empty() {
-            let (step, size) = new_step(snapshot, settings, place);
-            bytes += size;
-            begun.creates.push(step);
-        }
-    }
-    begun
-}
-
-/// Reasons of `Blocked` with which creations are refused.
-const REFUSED: [&str; 4] = [
-    "TemplateRefused",
-    "QuotaExceeded",
-    "CreateRefused",
-    "NameTaken",
-];
-
-/// How long no pod is created since one has ended.
-fn pause_after_node(
-    settings: &Settings,
-    status: &BroadcastJobStatus,
-    round: &Round<'_>,
-    now: Timestamp,
-) -> Option<SignedDuration> {
-    let wait = settings.wait?;
-    let is_new = round.places.iter().any(Place::is_new);
-    let last = if is_new {
-        Some(now)
-    } else {
-        status.last_end_time.as_ref().map(|time| time.0)
-    }?;
-    Some(wait.saturating_sub(now.duration_since(last))).filter(SignedDuration::is_positive)
-}
-
-/// The pod of a node that shuts down has failed before the node says so to the apiserver: one that came now would fail, too.
-fn may_begin(place: &Place<'_>, plan: &mut Plan) -> bool {
-    if place.disrupted.is_empty() {
-        return true;
-    }
-    let is_leaving = place
-        .disrupted
-        .iter()
-        .any(|pod| pod.metadata.deletion_timestamp.is_some());
-    if is_leaving || !place.node.ready {
-        let until = if is_leaving {
-            "it is gone"
-        } else {
-            "its node is ready"
-        };
-        for pod in &place.disrupted {
-            plan.wait_for_pod(
-                pod,
-                format!("was taken away before its end; another follows once {until}"),
-            );
-        }
-        return false;
-    }
-    true
-}
-
-fn new_step(snapshot: &Snapshot, settings: &Settings, place: &Place<'_>) -> (Step, usize) {
-    let (job, node) = (&snapshot.job, &place.node.metadata.name);
-    let name = mark::pod_name(
-        job.metadata.name.as_deref().unwrap_or_default(),
-        &place.hash,
-    );
-    let body = Body::from(&new_pod(job, &settings.template, &name, node));
-    let size = body.text().len();
-    let step = Step {
-        actions: vec![Action::CreatePod { body }],
-        reason: format!("node {node} is next: creates pod {name}"),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulCreate",
-            message: format!("created pod {name} on node {node}"),
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreate",
-            message: format!("failed to create pod {name} on node {node}"),
-        }),
-    };
-    (step, size)
-}
-
-fn validate(snapshot: &Snapshot, settings: &Settings) -> Step {
-    let namespace = snapshot.job.metadata.namespace.clone().unwrap_or_default();
-    let action = Action::ValidateTemplate {
-        namespace,
-        template: Body::from(&settings.template),
-    };
-    Step::new(
-        action,
-        "asks the apiserver whether the template is valid".to_owned(),
-    )
 }
 
 fn name_active(round: &Round<'_>, plan: &mut Plan) {

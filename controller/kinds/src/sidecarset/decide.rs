@@ -1,12 +1,15 @@
 //! What to do next for a SidecarSet.
 
+mod patch;
+mod told;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarSet, SidecarSetPatchPodMetadata};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::SIDECAR_SETS;
-use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target, Waiting};
+use berth_workload::plan::{Action, Event, Plan, PodPatch, Refusal, Step, Target};
 use berth_workload::update::inplace::sidecars;
 use berth_workload::update::inplace::state::State;
 use jiff::{SignedDuration, Timestamp};
@@ -14,22 +17,18 @@ use serde_json::json;
 
 use super::Hashes;
 use super::history::revisions;
-use super::inject::metadata;
-use super::inject::replaced;
-use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
-use super::on_pod::{image, images_in, in_pod};
-use super::records::{self, Record, second};
-use super::repair::audit::lacking;
-use super::repair::drift;
+use super::names::{HASH, HASH_WITHOUT_IMAGE};
 use super::repair::{self, Turn};
-use super::sidecar::name;
-use super::status::{blocked, condition, reach};
-use super::update::choose::{Chosen, choose, held};
+use super::status::condition;
+use super::update::choose::{choose, held};
 use super::update::pods::{Member, members};
 use super::update::settings::Settings;
 use super::update::stages::{END_OF_HOT_UPGRADE, REPAIR, UPDATE};
 use super::update::{ahead, hot};
-use super::{Snapshot, sidecar, status};
+use super::{Snapshot, status};
+
+use patch::{key, note_state, step, update, write_state};
+use told::{tell, waiting};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -252,130 +251,6 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
     plan.add_stage(END_OF_HOT_UPGRADE, steps);
 }
 
-/// Gives the pod's containers their new images.
-fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp) -> Step {
-    let (set, pod) = (&snapshot.set, member.pod);
-    let version = set.metadata.resource_version.as_deref().unwrap_or("0");
-    let mut patch = hot::begin(&set.spec, pod, version, &member.handed_over);
-    // Init containers that end have ended: of their new images the records alone tell.
-    for (container, list) in
-        sidecar::lasting(&set.spec).filter(|(container, list)| !sidecar::is_hot(container, *list))
-    {
-        let has = in_pod(pod, name(container), list);
-        if has.is_some_and(|has| &*has.image != image(container)) {
-            images_in(&mut patch, list)
-                .insert(name(container).to_owned(), image(container).to_owned());
-        }
-    }
-    note_state(snapshot, member, &mut patch, now);
-    note_hashes(snapshot, pod, latest, &mut patch, now);
-    patch_metadata(snapshot, pod, &mut patch);
-    let images: Vec<_> = patch
-        .all_images()
-        .map(|(container, image)| format!("{container} {image}"))
-        .collect();
-    let what = if images.is_empty() {
-        "no image".to_owned()
-    } else {
-        images.join(", ")
-    };
-    step(
-        pod,
-        patch,
-        format!("update pod {} in place: {what}", key(pod)),
-    )
-}
-
-/// Annotations go along with images.
-fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
-    let has = snapshot.annotations.get(&pod.metadata.uid);
-    for SidecarSetPatchPodMetadata {
-        annotations,
-        patch_policy,
-    } in &snapshot.set.spec.patch_pod_metadata
-    {
-        for (key, wanted) in annotations {
-            if metadata::is_ours(key) || !snapshot.allowed.contains(key) {
-                continue;
-            }
-            let old = has.and_then(|has| has.get(key)).map(String::as_str);
-            // What cannot be merged stays as it is: the image is worth more.
-            if let Ok(Some(new)) = metadata::annotation(old, wanted, *patch_policy) {
-                patch.annotations.insert(key.clone(), Some(new));
-            }
-        }
-    }
-}
-
-fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {
-    // Several write the shared annotations, so it is only done to the pod as it was seen.
-    Step::new(
-        Action::PatchPod {
-            target: Target::as_seen(&pod.metadata),
-            patch,
-        },
-        reason,
-    )
-}
-
-/// What ran before, so that the new containers can be told from the old ones.
-fn note_state(snapshot: &Snapshot, member: &Member<'_>, patch: &mut PodPatch, now: Timestamp) {
-    if !patch.changes_images() {
-        return;
-    }
-    let (pod, settled) = (member.pod, member.unproven.is_none());
-    let old = sidecars::state(pod, snapshot.name()).unwrap_or_default();
-    let changed = patch.all_images().map(|(container, _)| container);
-    let mut state = State::begin(pod, &snapshot.hashes.hash, changed, settled, second(now));
-    // A pod that an unfinished update took out of service was Ready before that update.
-    let is_between = !settled || !member.upgrading.is_empty();
-    state.was_ready = member.is_ready || (is_between && old.was_ready);
-    // What is known of containers that do not change now stays true.
-    for (container, before) in old.last_container_statuses {
-        state
-            .last_container_statuses
-            .entry(container)
-            .or_insert(before);
-    }
-    write_state(snapshot, pod, &state, patch);
-}
-
-/// Those of other SidecarSets stay.
-fn write_state(snapshot: &Snapshot, pod: &Pod, state: &State, patch: &mut PodPatch) {
-    let mut states = sidecars::written(pod);
-    states.insert(snapshot.name().to_owned(), json!(state));
-    // A map with string keys always serialises.
-    let text = serde_json::to_string(&states).unwrap_or_default();
-    patch
-        .annotations
-        .insert(INPLACE_UPDATE_STATE.to_owned(), Some(text));
-}
-
-/// Hash and revision in one record belong together.
-fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatch, now: Timestamp) {
-    let set = snapshot.name();
-    let names = sidecar::lasting_names(&snapshot.set.spec);
-    let is_unlisted = pod
-        .metadata
-        .annotation(INJECTED_LIST)
-        .is_none_or(str::is_empty);
-    for (annotation, hash, revision) in [
-        (HASH, &snapshot.hashes.hash, latest),
-        (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, ""),
-    ] {
-        let record = Record::new(set, (hash, revision), &names, &second(now).to_string());
-        let (text, noted) = records::noted(pod.metadata.annotation(annotation), record);
-        // Without a list the records say which SidecarSets the pod has, and beside one they do no more.
-        if is_unlisted && annotation == HASH {
-            let list = records::list(None, noted.iter().map(String::as_str));
-            patch
-                .annotations
-                .insert(INJECTED_LIST.to_owned(), Some(list));
-        }
-        patch.annotations.insert(annotation.to_owned(), Some(text));
-    }
-}
-
 /// Replaces the pod whose turn it is, and says what repair waits for.
 fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
     match turn {
@@ -445,67 +320,6 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
     }
 }
 
-/// Says what pods wait for, and what they lack.
-fn tell(
-    snapshot: &Snapshot,
-    members: &[Member<'_>],
-    (settings, chosen): (&Settings, &Chosen<'_>),
-    (plan, now): (&mut Plan, Timestamp),
-) {
-    let left_out = reach::nowhere(snapshot)
-        .map(|(_, message)| message)
-        .or_else(|| reach::beside(snapshot));
-    left_out
-        .into_iter()
-        .for_each(|left_out| plan.wait(left_out));
-    for (member, why) in &chosen.later {
-        plan.waiting.push(waiting(member.pod, why));
-    }
-    for member in members.iter().filter(|member| member.is_updated) {
-        if let Some(why) = &member.unproven {
-            plan.waiting.push(waiting(
-                member.pod,
-                &format!("its update is not proven yet: {why}"),
-            ));
-        }
-    }
-    for member in members {
-        if let Some(failure) = &member.failing {
-            plan.waiting.push(waiting(
-                member.pod,
-                &blocked::of_container(snapshot, failure),
-            ));
-        }
-    }
-    for (pod, lack) in lacking(snapshot, members, now) {
-        repair::set_aside(snapshot, pod, now)
-            .iter()
-            .for_each(|(_, left)| plan.look_again_after(*left));
-        plan.waiting.push(waiting(
-            pod,
-            &repair::prospect(snapshot, settings, pod, lack),
-        ));
-    }
-    for (pod, why) in drift::drifted(snapshot) {
-        plan.waiting.push(waiting(pod, &why));
-    }
-    for (pod, names) in replaced::replaced(snapshot) {
-        plan.waiting.push(waiting(pod, &replaced::words(&names)));
-    }
-    plan.events.extend(replaced::event(snapshot));
-    // Of pods that cannot be updated another event tells.
-    if let Some((reason, message)) = blocked::of_spec_and_pods(snapshot, members, Ok(settings))
-        && reason != blocked::NOT_UPGRADABLE
-        && !status::is_blocked_by(snapshot, reason)
-    {
-        plan.events.push(Event {
-            warning: true,
-            reason,
-            message,
-        });
-    }
-}
-
 /// Says in the conditions of pods whether they can be updated in place.
 fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Timestamp) {
     let set = snapshot.name();
@@ -544,15 +358,4 @@ fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan,
         "conditions of pods",
         steps.into_iter().map(|(_, step)| step).collect(),
     );
-}
-
-fn key(pod: &Pod) -> String {
-    format!("{}/{}", pod.metadata.namespace, pod.metadata.name)
-}
-
-fn waiting(pod: &Pod, reason: &str) -> Waiting {
-    Waiting {
-        pod: key(pod),
-        reason: reason.to_owned(),
-    }
 }

@@ -1,25 +1,26 @@
 //! What to do for a UnitedDeployment now.
 
+mod write;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
+use berth_api::names::label::RESERVED_POD;
 use berth_api::v1beta1::uniteddeployment::DEFAULT_REVISION_HISTORY_LIMIT;
 use berth_workload::objects::owner::{self, controller_reference};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
-use berth_workload::plan::{Action, Body, Event, IfExists, Plan, PodPatch, Refusal, Step, Target};
+use berth_workload::plan::{Action, Body, Event, Plan, PodPatch, Refusal, Step, Target};
 use berth_workload::update::revision::{Recognised, Revision, form};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::division::Share;
 use super::render::{self, Size, Template};
 use super::round::{Round, SubsetView, with_history};
-use super::{Snapshot, SubsetWorkload, change, named, stuck_pods};
+use super::{Snapshot, SubsetWorkload, named, stuck_pods};
 
-/// How often a pod is looked for that has to end first.
-const LEFTOVER: SignedDuration = SignedDuration::from_secs(2);
+use write::{confirmed, create, told, update};
 
 /// What to do now. An empty plan means that nothing is to be done until something changes.
 pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Timestamp) -> Plan {
@@ -261,148 +262,6 @@ fn wanted(
         };
         snapshot.refusal(&field)
     })
-}
-
-fn create(
-    snapshot: &Snapshot,
-    round: &Round<'_>,
-    subset: &SubsetView<'_>,
-    size: Size,
-    wanted: &render::Workload,
-    plan: &mut Plan,
-) -> Option<Step> {
-    let spec = subset.spec;
-    if let Some(pod) = subset.leftover {
-        // Its workload is gone, so that its end wakes no UnitedDeployment.
-        plan.look_again_after(LEFTOVER);
-        plan.wait(format!(
-            "subset {}: pod {} of its last workload has to end first",
-            spec.name, pod.metadata.name
-        ));
-    }
-    if subset.orphan.is_some() || subset.leftover.is_some() || subset.waits_for_former(round.kind) {
-        return None;
-    }
-    let metadata = &snapshot.united.metadata;
-    let [namespace, name, uid] = [&metadata.namespace, &metadata.name, &metadata.uid]
-        .map(|part| part.as_deref().unwrap_or_default());
-    let name = render::name(name, uid, &spec.name, round.kind, 0);
-    let is_there = |other: &&SubsetWorkload| other.kind == round.kind && other.name() == name;
-    if let Some(other) = snapshot.workloads.iter().find(is_there) {
-        plan.wait(format!(
-            "subset {}: {} has to end before it is created anew",
-            spec.name,
-            named(other)
-        ));
-        return None;
-    }
-    let body = wanted.object(
-        namespace,
-        &name,
-        &controller_reference(&UNITED_DEPLOYMENTS, metadata),
-    );
-    let action = Action::Create {
-        resource: round.kind.resource(),
-        body,
-        if_exists: IfExists::IsOfSameOwner,
-    };
-    let what = format!(
-        "{} {name} for subset {} with {} replicas",
-        round.kind.title(),
-        spec.name,
-        size.replicas
-    );
-    let step = confirmed(
-        snapshot,
-        action,
-        format!("subset {} has no workload", spec.name),
-    );
-    Some(told(
-        step,
-        format!("created {what}"),
-        format!("failed to create {what}"),
-    ))
-}
-
-fn update(
-    snapshot: &Snapshot,
-    round: &Round<'_>,
-    (subset, workload): (&SubsetView<'_>, &SubsetWorkload),
-    size: Size,
-    wanted: &render::Workload,
-) -> Option<Step> {
-    let (object, subset, name) = (&workload.object, &subset.spec.name, named(workload));
-    let existing = json!({
-        "metadata": {"labels": object.metadata.labels, "annotations": object.metadata.annotations},
-        "spec": object.spec.value(),
-    });
-    let older = object
-        .label(KRUISE_CONTROLLER_REVISION_HASH)
-        .and_then(|label| {
-            let revision = snapshot
-                .revisions
-                .iter()
-                .find(|revision| *revision.metadata.name == *label)?;
-            revision
-                .template()
-                .pointer(&format!("/{}/metadata", round.kind.template_field()))
-                .cloned()
-        });
-    let patch = change::change(&existing, wanted, older.as_ref())?;
-    let target = Target {
-        resource_version: object.metadata.resource_version.clone(),
-        ..Target::from(&object.metadata)
-    };
-    let what = if patch.get("metadata").is_none() {
-        format!(
-            "{name} of subset {subset} to {} replicas, partition {}",
-            size.replicas, size.partition
-        )
-    } else {
-        format!("{name} of subset {subset} to revision {}", round.revision)
-    };
-    let action = Action::Patch {
-        resource: workload.kind.resource(),
-        target,
-        patch,
-    };
-    let step = Step::new(action, format!("{name} differs from subset {subset}"));
-    Some(told(
-        step,
-        format!("changed {what}"),
-        format!("failed to change {what}"),
-    ))
-}
-
-/// A step that is carried out only if the UnitedDeployment still exists. The store can show that an object
-/// is gone or has no owner before it shows the deletion of the UnitedDeployment.
-fn confirmed(snapshot: &Snapshot, action: Action, reason: String) -> Step {
-    let target = Target::from(&snapshot.united.metadata);
-    let mut step = Step::new(
-        Action::Confirm {
-            resource: UNITED_DEPLOYMENTS,
-            target,
-        },
-        reason,
-    );
-    step.actions.push(action);
-    step
-}
-
-/// The step with the events of a write to a subset.
-fn told(step: Step, done: String, failed: String) -> Step {
-    let event = |warning, reason, message| {
-        Some(Event {
-            warning,
-            reason,
-            message,
-        })
-    };
-    Step {
-        done: event(false, "SuccessfulUpdateSubset", done),
-        failed: event(true, "FailedUpdateSubset", failed),
-        ..step
-    }
 }
 
 /// The spec is refused until its author changes it.

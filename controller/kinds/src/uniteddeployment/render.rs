@@ -2,8 +2,9 @@
 //!
 //! Template and patch are untyped, so that fields that Berth does not know reach the workload.
 
+mod field;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use berth_api::IntOrString;
 use berth_api::name::is_dns_subdomain;
@@ -14,10 +15,12 @@ use berth_workload::objects::patch::strategic::strategic_merge;
 use berth_workload::update::revision::{form, suffix};
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::subset_kind::SubsetKind;
+
+pub(super) use field::{Invalid, texts};
+use field::{child, invalid, list, no_object, value};
 
 /// The annotation of a workload that has a hash of the subset's `nodeSelectorTerm` and `tolerations`.
 pub(super) const SUBSET_NODES: &str = "apps.kruise.io/berth-subset-nodes";
@@ -79,23 +82,6 @@ pub(super) struct Workload {
     pub(super) annotations: BTreeMap<String, String>,
     /// The whole spec, with replicas and partition.
     pub(super) spec: Map<String, Value>,
-}
-
-/// A template or patch from which no workload can be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Invalid {
-    /// Path below the workload's template, as in `spec.template`, or below the subset, as in `patch.spec`.
-    pub(super) field: String,
-    /// The value, the cause and the remedy.
-    pub(super) problem: String,
-    /// Whether the field is the subset's, and not the template's.
-    pub(super) of_subset: bool,
-}
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
-    }
 }
 
 /// The name of a subset's workload. It follows from uid, subset and kind, so that a second creation
@@ -222,15 +208,6 @@ pub(super) fn of_subset(selector: &LabelSelector, subset: &str) -> LabelSelector
         .get_or_insert_default()
         .insert(SUBSET_NAME.to_owned(), subset.to_owned());
     selector
-}
-
-/// The labels or annotations of a template's metadata. Values that are no text are left out.
-pub(super) fn texts(metadata: Option<&Value>, field: &str) -> BTreeMap<String, String> {
-    let map = metadata
-        .and_then(|metadata| metadata.get(field))
-        .and_then(Value::as_object);
-    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-    map.into_iter().flatten().filter_map(text).collect()
 }
 
 fn pod_template(
@@ -415,51 +392,4 @@ fn raise_max_unavailable(
     let own = i32::try_from(own).unwrap_or(i32::MAX);
     rolling.insert(field.to_owned(), json!(own.saturating_add(size.reserved)));
     Ok(())
-}
-
-/// The object in a field, made where it is missing.
-fn child<'a>(
-    map: &'a mut Map<String, Value>,
-    field: &str,
-    parent: &str,
-) -> Result<&'a mut Map<String, Value>, Invalid> {
-    let value = map.entry(field).or_insert(Value::Null);
-    if value.is_null() {
-        *value = json!({});
-    }
-    value
-        .as_object_mut()
-        .ok_or_else(|| no_object(&format!("{parent}.{field}")))
-}
-
-/// The list in a field, made where it is missing.
-fn list<'a>(
-    map: &'a mut Map<String, Value>,
-    field: &str,
-    parent: &str,
-) -> Result<&'a mut Vec<Value>, Invalid> {
-    let value = map.entry(field).or_insert(Value::Null);
-    if value.is_null() {
-        *value = json!([]);
-    }
-    value
-        .as_array_mut()
-        .ok_or_else(|| invalid(&format!("{parent}.{field}"), "is no list; write a list"))
-}
-
-fn no_object(field: &str) -> Invalid {
-    invalid(field, "is no object; write an object")
-}
-
-fn invalid(field: &str, problem: &str) -> Invalid {
-    Invalid {
-        field: field.to_owned(),
-        problem: problem.to_owned(),
-        of_subset: false,
-    }
-}
-
-/// A value of Kubernetes' types as JSON; these have text keys and always serialise.
-fn value<T: Serialize>(typed: &T) -> Value {
-    serde_json::to_value(typed).unwrap_or_default()
 }

@@ -1,15 +1,15 @@
 //! The subsets of a UnitedDeployment in one round: the workload of each, whether its nodes have room,
 //! and how many replicas it gets.
 
+mod owned;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
+use berth_api::names::label::KRUISE_CONTROLLER_REVISION_HASH;
 use berth_api::v1beta1::uniteddeployment::{Subset, WorkloadTemplate};
-use berth_workload::objects::owner::{self, OwnerKey};
 use berth_workload::objects::pod::Pod;
-use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 use berth_workload::objects::selector::Selector;
 use berth_workload::plan::Refusal;
 use berth_workload::update::revision::Recognised;
@@ -20,7 +20,9 @@ use super::division::{self, Division, Mode, Share, divide};
 use super::failure::Failure;
 use super::revision::History;
 use super::schedulability::{self, Schedulability, Seen};
-use super::{Snapshot, SubsetKind, SubsetWorkload, adopt, render, validate};
+use super::{Snapshot, SubsetKind, SubsetWorkload, adopt, validate};
+
+use owned::{is_leftover, is_of_subset, is_owned};
 
 /// The subsets in one round. Plan and status follow from the same value.
 pub struct Round<'a> {
@@ -241,58 +243,6 @@ fn template(snapshot: &Snapshot) -> Result<(SubsetKind, &WorkloadTemplate), Stri
             other.template_field()
         )),
     }
-}
-
-/// Whether the UnitedDeployment controls the workload.
-fn is_owned(snapshot: &Snapshot, workload: &SubsetWorkload) -> bool {
-    let metadata = &snapshot.united.metadata;
-    let owner = OwnerKey {
-        kind: UNITED_DEPLOYMENTS.owner_kind(),
-        namespace: metadata.namespace.as_deref().unwrap_or_default(),
-        uid: metadata.uid.as_deref().unwrap_or_default(),
-    };
-    let namespace = workload
-        .object
-        .metadata
-        .namespace
-        .as_deref()
-        .unwrap_or_default();
-    owner::controller(&workload.object.metadata)
-        .is_some_and(|reference| owner.owns(namespace, &reference))
-}
-
-/// Whether an owned workload is of the subset: by its label, or by the name that the controller
-/// gives, so that a workload whose label somebody takes off is not lost.
-fn is_of_subset(snapshot: &Snapshot, workload: &SubsetWorkload, subset: &str) -> bool {
-    workload.object.label(SUBSET_NAME).map_or_else(
-        || {
-            let metadata = &snapshot.united.metadata;
-            let [name, uid] =
-                [&metadata.name, &metadata.uid].map(|part| part.as_deref().unwrap_or_default());
-            workload.name() == render::name(name, uid, subset, workload.kind, 0)
-        },
-        |label| label == subset,
-    )
-}
-
-/// Whether the pod is of an earlier workload of the subset, and one of both has pods with identities.
-fn is_leftover(snapshot: &Snapshot, subset: &Subset, kind: SubsetKind, pod: &Pod) -> bool {
-    let revision = pod
-        .metadata
-        .label(KRUISE_CONTROLLER_REVISION_HASH)
-        .unwrap_or_default();
-    let of_stateful = || {
-        pod.metadata
-            .controller()
-            .is_some_and(|owner| *owner.kind == *"StatefulSet")
-    };
-    pod.metadata.label(SUBSET_NAME) == Some(&subset.name)
-        && snapshot
-            .revisions
-            .iter()
-            .any(|one| *one.metadata.name == *revision)
-        && !pod.has_finished()
-        && (kind.is_stateful() || of_stateful())
 }
 
 /// The template in the history, and the name of its revision.

@@ -1,6 +1,6 @@
 //! The status of a UnitedDeployment, from its workloads and pods.
 
-use std::collections::BTreeSet;
+mod causes;
 
 use berth_api::names::condition;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
@@ -15,14 +15,13 @@ use berth_workload::plan::{Failure, Outcome, Plan, Refusal, Verb};
 use berth_workload::update::podset::history;
 use berth_workload::update::revision::Recognised;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::Snapshot;
 use super::condition::since;
-use super::division::{Division, Finding};
-use super::render::LONGEST_VALUE;
-use super::revision;
+use super::division::Division;
 use super::round::{Round, SubsetView};
+
+use causes::{fixed_fields, in_words};
 
 /// Whether the status says this refusal already, so that no event repeats it.
 pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
@@ -309,76 +308,6 @@ fn blocked(
         None => status
             .conditions
             .retain(|condition| condition.type_ != condition::BLOCKED),
-    }
-}
-
-/// The changed fields of the template that a StatefulSet of Kubernetes does not change, with the
-/// remedy: the apiserver names only those that it does change, in quotes.
-fn fixed_fields(snapshot: &Snapshot, failure: &Failure) -> Option<String> {
-    let (_, others) = failure.message.split_once("fields other than")?;
-    let workload = snapshot
-        .workloads
-        .iter()
-        .find(|workload| workload.name() == failure.object)?;
-    let revision = workload.object.label(KRUISE_CONTROLLER_REVISION_HASH)?;
-    let revision = snapshot
-        .revisions
-        .iter()
-        .find(|one| *one.metadata.name == *revision)?
-        .data
-        .value();
-    // In the form in which the revision has it.
-    let template = revision::data(&serde_json::to_value(&snapshot.united.spec.template).ok()?);
-    let field = workload.kind.template_field();
-    let [had, has] = [&revision, &template].map(|data| &data["spec"]["template"][field]["spec"]);
-    let fields = [had, has]
-        .into_iter()
-        .filter_map(Value::as_object)
-        .flat_map(|spec| spec.keys());
-    let is_fixed =
-        |name: &&String| had[*name] != has[*name] && !others.contains(&format!("'{name}'"));
-    let fields: BTreeSet<_> = fields
-        .filter(|name| *name != "selector")
-        .filter(is_fixed)
-        .collect();
-    let named = |name: &&String| {
-        let value: String = has[*name].to_string().chars().take(LONGEST_VALUE).collect();
-        format!("spec.template.{field}.spec.{name} is {value}")
-    };
-    let named: Vec<_> = fields.iter().map(named).collect();
-    let remedy = "take the change back, or create another UnitedDeployment with it";
-    (!named.is_empty()).then(|| {
-        format!(
-            "; {}, which cannot be changed: {remedy}",
-            named.join(" and ")
-        )
-    })
-}
-
-/// Field, value, what the division does, and the remedy.
-fn in_words(snapshot: &Snapshot, finding: &Finding) -> String {
-    match *finding {
-        Finding::MinAboveMax { subset, min, max } => {
-            let name = snapshot
-                .united
-                .spec
-                .topology
-                .subsets
-                .get(subset)
-                .map(|subset| &*subset.name)
-                .unwrap_or_default();
-            format!(
-                "spec.topology.subsets[{name}]: minReplicas comes to {min} and maxReplicas to {max}, so that the subset gets {min}; \
-                 raise maxReplicas or lower minReplicas"
-            )
-        }
-        Finding::Sum { specified, total } => format!(
-            "spec.topology.subsets: their replicas come to {specified} and spec.replicas is {total}, so that the subsets get them in order; \
-             make them equal, or leave out the replicas of one subset"
-        ),
-        Finding::Unplaced(rest) => format!(
-            "spec.topology.subsets: no subset takes {rest} of the replicas; raise a maxReplicas, or wait until a subset has room"
-        ),
     }
 }
 

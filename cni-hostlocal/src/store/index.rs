@@ -181,6 +181,15 @@ impl Store {
                     .push(address);
             }
         }
+        self.attachments_of_leases(&mut found)?;
+        self.replace_attachments(found)
+    }
+
+    /// Adds the attachment of each lease, except of released reservations.
+    fn attachments_of_leases(
+        &mut self,
+        found: &mut BTreeMap<String, (Owner, Attachment)>,
+    ) -> io::Result<()> {
         let mut reserved: HashMap<IpAddr, Reservation> = HashMap::new();
         for reservation in self.all_reservations()? {
             for address in &reservation.addresses {
@@ -215,6 +224,14 @@ impl Store {
             let entry = found.entry(owner.file_name()).or_insert((owner, blank));
             entry.1.addresses.push(address);
         }
+        Ok(())
+    }
+
+    /// Writes the attachments that differ from the index, and removes the index's others.
+    fn replace_attachments(
+        &mut self,
+        found: BTreeMap<String, (Owner, Attachment)>,
+    ) -> io::Result<()> {
         let mut known = self.all_attachments()?;
         for (entry, (owner, mut attachment)) in found {
             attachment.addresses.sort_unstable();

@@ -4,10 +4,7 @@
 use std::{collections::BTreeMap, io, net::IpAddr};
 
 use super::{Lease, Store};
-use crate::{
-    lease::Owner,
-    record::{Attachment, Reservation},
-};
+use crate::lease::Owner;
 
 /// A sandbox's interface, as the index has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,49 +41,7 @@ impl Store {
         if self.is_of_another_boot()? {
             return Ok(lost);
         }
-        let attachments = self.all_attachments()?.into_iter().filter_map(
-            |(
-                entry,
-                Attachment {
-                    addresses,
-                    netns,
-                    minutes,
-                    ..
-                },
-            )| {
-                Some((
-                    addresses,
-                    Sandbox {
-                        owner: Owner::from_file_name(&entry)?,
-                        netns,
-                        minutes,
-                    },
-                ))
-            },
-        );
-        let in_use = self
-            .all_reservations()?
-            .into_iter()
-            .filter(|reservation| reservation.released.is_none());
-        let in_use = in_use.map(
-            |Reservation {
-                 addresses,
-                 owner,
-                 netns,
-                 minutes,
-                 ..
-             }| {
-                (
-                    addresses,
-                    Sandbox {
-                        owner,
-                        netns,
-                        minutes,
-                    },
-                )
-            },
-        );
-        for (addresses, sandbox) in attachments.chain(in_use) {
+        for (addresses, sandbox) in self.sandboxes()? {
             let mut without = Vec::new();
             for address in addresses {
                 if !matches!(self.lease(address)?, Lease::Of(_)) {
@@ -103,6 +58,30 @@ impl Store {
             }
         }
         Ok(lost)
+    }
+
+    /// The addresses of each sandbox that an attachment or a reservation in use names.
+    fn sandboxes(&self) -> io::Result<Vec<(Vec<IpAddr>, Sandbox)>> {
+        let attachments = self.all_attachments()?.into_iter();
+        let attached = attachments.filter_map(|(entry, attachment)| {
+            let sandbox = Sandbox {
+                owner: Owner::from_file_name(&entry)?,
+                netns: attachment.netns,
+                minutes: attachment.minutes,
+            };
+            Some((attachment.addresses, sandbox))
+        });
+        let reservations = self.all_reservations()?.into_iter();
+        let in_use = reservations.filter(|reservation| reservation.released.is_none());
+        let reserved = in_use.map(|reservation| {
+            let sandbox = Sandbox {
+                owner: reservation.owner,
+                netns: reservation.netns,
+                minutes: reservation.minutes,
+            };
+            (reservation.addresses, sandbox)
+        });
+        Ok(attached.chain(reserved).collect())
     }
 
     /// Makes a lost lease again. `false`: an entry that is no file, or another owner's lease, has its place.

@@ -47,23 +47,38 @@ pub struct RequestLabels {
 /// All metrics of the process. Cheap to share in an `Arc`.
 pub struct Metrics {
     registry: Registry,
-    reconciles: Family<ResultLabels, Counter>,
-    reconcile_errors: Family<ControllerLabels, Counter>,
-    reconcile_panics: Family<ControllerLabels, Counter>,
-    reconcile_time: Family<ControllerLabels, Histogram>,
-    active_workers: Family<ControllerLabels, Gauge>,
-    workers: Family<ControllerLabels, Gauge>,
-    queue_depth: Family<NameLabels, Gauge>,
-    queue_adds: Family<NameLabels, Counter>,
-    queue_retries: Family<NameLabels, Counter>,
-    queue_duration: Family<NameLabels, Histogram>,
-    work_duration: Family<NameLabels, Histogram>,
+    controllers: Controllers,
+    queues: Queues,
     requests: Family<RequestLabels, Counter>,
     leader: Family<NameLabels, Gauge>,
-    feed_events: Family<KindLabels, Counter>,
-    feed_lists: Family<KindLabels, Counter>,
-    feed_missing: Family<KindLabels, Gauge>,
+    feeds: Feeds,
     pub(crate) events_dropped: Counter,
+}
+
+/// The series of all controllers.
+struct Controllers {
+    reconciles: Family<ResultLabels, Counter>,
+    errors: Family<ControllerLabels, Counter>,
+    panics: Family<ControllerLabels, Counter>,
+    time: Family<ControllerLabels, Histogram>,
+    active: Family<ControllerLabels, Gauge>,
+    workers: Family<ControllerLabels, Gauge>,
+}
+
+/// The series of all queues.
+struct Queues {
+    depth: Family<NameLabels, Gauge>,
+    adds: Family<NameLabels, Counter>,
+    retries: Family<NameLabels, Counter>,
+    queue_duration: Family<NameLabels, Histogram>,
+    work_duration: Family<NameLabels, Histogram>,
+}
+
+/// The series of all feeds.
+struct Feeds {
+    events: Family<KindLabels, Counter>,
+    lists: Family<KindLabels, Counter>,
+    missing: Family<KindLabels, Gauge>,
 }
 
 /// What a driver counts.
@@ -117,45 +132,26 @@ fn latency() -> Histogram {
     Histogram::new(BOUNDS)
 }
 
-impl Metrics {
-    /// Registers everything; `extend` adds series of the caller's own, e.g. the progress of rollouts.
-    pub fn new(extend: impl FnOnce(&mut Registry)) -> Arc<Self> {
-        let mut registry = Registry::default();
-        let r = &mut registry;
-        let metrics = Self {
-            reconciles: family(
-                r,
-                "controller_runtime_reconcile",
-                "Reconciles by controller and result",
-            ),
-            reconcile_errors: family(
-                r,
-                "controller_runtime_reconcile_errors",
-                "Reconciles that failed",
-            ),
-            reconcile_panics: family(
-                r,
-                "controller_runtime_reconcile_panics",
-                "Reconciles that panicked",
-            ),
-            reconcile_time: histogram(
-                r,
-                "controller_runtime_reconcile_time_seconds",
-                "Length of a reconcile",
-            ),
-            active_workers: family(
-                r,
-                "controller_runtime_active_workers",
-                "Workers that are reconciling",
-            ),
-            workers: family(
-                r,
-                "controller_runtime_max_concurrent_reconciles",
-                "Workers at most",
-            ),
-            queue_depth: family(r, "workqueue_depth", "Keys that wait for a worker"),
-            queue_adds: family(r, "workqueue_adds", "Keys added"),
-            queue_retries: family(r, "workqueue_retries", "Keys added again after a failure"),
+impl Controllers {
+    fn register(r: &mut Registry) -> Self {
+        let name = |name: &str| format!("controller_runtime_{name}");
+        Self {
+            reconciles: family(r, &name("reconcile"), "Reconciles by controller and result"),
+            errors: family(r, &name("reconcile_errors"), "Reconciles that failed"),
+            panics: family(r, &name("reconcile_panics"), "Reconciles that panicked"),
+            time: histogram(r, &name("reconcile_time_seconds"), "Length of a reconcile"),
+            active: family(r, &name("active_workers"), "Workers that are reconciling"),
+            workers: family(r, &name("max_concurrent_reconciles"), "Workers at most"),
+        }
+    }
+}
+
+impl Queues {
+    fn register(r: &mut Registry) -> Self {
+        Self {
+            depth: family(r, "workqueue_depth", "Keys that wait for a worker"),
+            adds: family(r, "workqueue_adds", "Keys added"),
+            retries: family(r, "workqueue_retries", "Keys added again after a failure"),
             queue_duration: histogram(
                 r,
                 "workqueue_queue_duration_seconds",
@@ -166,36 +162,58 @@ impl Metrics {
                 "workqueue_work_duration_seconds",
                 "Time of a worker for a key",
             ),
-            requests: family(
-                r,
-                "rest_client_requests",
-                "Requests to the apiserver by code, method and resource",
-            ),
-            leader: family(
-                r,
-                "leader_election_master_status",
-                "1 while this process leads",
-            ),
-            feed_events: family(r, "berth_feed_events", "Watch events received"),
-            feed_lists: family(r, "berth_feed_lists", "Full lists read"),
-            feed_missing: family(
+        }
+    }
+}
+
+impl Feeds {
+    fn register(r: &mut Registry) -> Self {
+        Self {
+            events: family(r, "berth_feed_events", "Watch events received"),
+            lists: family(r, "berth_feed_lists", "Full lists read"),
+            missing: family(
                 r,
                 "berth_feed_missing",
                 "1 while the kind is not served, and waited for",
             ),
-            events_dropped: Counter::default(),
-            registry: Registry::default(),
-        };
+        }
+    }
+}
+
+impl Metrics {
+    /// Registers everything; `extend` adds series of the caller's own, e.g. the progress of rollouts.
+    pub fn new(extend: impl FnOnce(&mut Registry)) -> Arc<Self> {
+        let mut registry = Registry::default();
+        let r = &mut registry;
+        let controllers = Controllers::register(r);
+        let queues = Queues::register(r);
+        let requests = family(
+            r,
+            "rest_client_requests",
+            "Requests to the apiserver by code, method and resource",
+        );
+        let leader = family(
+            r,
+            "leader_election_master_status",
+            "1 while this process leads",
+        );
+        let feeds = Feeds::register(r);
+        let events_dropped = Counter::default();
         r.register(
             "berth_events_dropped",
             "Events not sent for lack of room or rate",
-            metrics.events_dropped.clone(),
+            events_dropped.clone(),
         );
         r.register_collector(Box::new(process::Process));
         extend(r);
         Arc::new(Self {
             registry,
-            ..metrics
+            controllers,
+            queues,
+            requests,
+            leader,
+            feeds,
+            events_dropped,
         })
     }
 
@@ -203,10 +221,12 @@ impl Metrics {
     pub fn driver(&self, controller: &'static str, workers: usize) -> DriverMetrics {
         let labels = ControllerLabels { controller };
         let result = |result| {
-            self.reconciles
+            self.controllers
+                .reconciles
                 .get_or_create_owned(&ResultLabels { controller, result })
         };
-        self.workers
+        self.controllers
+            .workers
             .get_or_create_owned(&labels)
             .set(workers as i64);
         DriverMetrics {
@@ -214,10 +234,10 @@ impl Metrics {
             later: result("requeue_after"),
             again: result("requeue"),
             failed: result("error"),
-            errors: self.reconcile_errors.get_or_create_owned(&labels),
-            panics: self.reconcile_panics.get_or_create_owned(&labels),
-            time: self.reconcile_time.get_or_create_owned(&labels),
-            active: self.active_workers.get_or_create_owned(&labels),
+            errors: self.controllers.errors.get_or_create_owned(&labels),
+            panics: self.controllers.panics.get_or_create_owned(&labels),
+            time: self.controllers.time.get_or_create_owned(&labels),
+            active: self.controllers.active.get_or_create_owned(&labels),
         }
     }
 
@@ -227,11 +247,11 @@ impl Metrics {
             name: name.to_owned(),
         };
         QueueMetrics {
-            depth: self.queue_depth.get_or_create_owned(&labels),
-            adds: self.queue_adds.get_or_create_owned(&labels),
-            retries: self.queue_retries.get_or_create_owned(&labels),
-            queue_duration: self.queue_duration.get_or_create_owned(&labels),
-            work_duration: self.work_duration.get_or_create_owned(&labels),
+            depth: self.queues.depth.get_or_create_owned(&labels),
+            adds: self.queues.adds.get_or_create_owned(&labels),
+            retries: self.queues.retries.get_or_create_owned(&labels),
+            queue_duration: self.queues.queue_duration.get_or_create_owned(&labels),
+            work_duration: self.queues.work_duration.get_or_create_owned(&labels),
         }
     }
 
@@ -239,9 +259,9 @@ impl Metrics {
     pub fn feed(&self, kind: &'static str) -> FeedMetrics {
         let labels = KindLabels { kind };
         FeedMetrics {
-            events: self.feed_events.get_or_create_owned(&labels),
-            lists: self.feed_lists.get_or_create_owned(&labels),
-            missing: self.feed_missing.get_or_create_owned(&labels),
+            events: self.feeds.events.get_or_create_owned(&labels),
+            lists: self.feeds.lists.get_or_create_owned(&labels),
+            missing: self.feeds.missing.get_or_create_owned(&labels),
         }
     }
 

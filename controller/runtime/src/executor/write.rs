@@ -118,37 +118,33 @@ impl Write {
                 namespace,
                 template,
             } => Self::validate_template(deed, namespace, template),
-            Action::CreateRevision { body } => Self::create_whole(deed, body),
+            Action::CreateRevision { body }
+            | Action::CreatePod { body }
+            | Action::CreateClaim { body } => Self::create_whole(deed, body),
+            Action::DeleteRevision { target }
+            | Action::DeletePod { target }
+            | Action::DeleteClaim { target }
+            | Action::Delete { target, .. } => Self::delete(deed, target),
+            Action::AdoptPod { target, owner } | Action::AdoptRevision { target, owner } => {
+                Self::adopt(deed, target, owner)
+            }
+            Action::PatchRevision { target, patch } | Action::Patch { target, patch, .. } => {
+                Self::patch(deed, target, MERGE, patch.clone())
+            }
             Action::RenumberRevision {
                 target,
                 revision,
                 annotations,
-            } => {
-                let mut patch = json!({"revision": revision});
-                if !annotations.is_empty() {
-                    patch["metadata"] = json!({"annotations": annotations});
-                }
-                Self::patch(deed, target, MERGE, patch)
-            }
-            Action::PatchRevision { target, patch } => {
-                Self::patch(deed, target, MERGE, patch.clone())
-            }
-            Action::DeleteRevision { target } => Self::delete(deed, target),
-            Action::CreatePod { body } => Self::create_whole(deed, body),
-            Action::DeletePod { target } => Self::delete(deed, target),
+            } => Self::renumber(deed, target, *revision, annotations),
             Action::EvictPod { target } => Self::evict(deed, target),
             Action::ReleasePod { target, owner } => {
                 let body =
                     json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
                 Self::patch(deed, target, STRATEGIC, body)
             }
-            Action::AdoptPod { target, owner } => Self::adopt(deed, target, owner),
-            Action::AdoptRevision { target, owner } => Self::adopt(deed, target, owner),
-            Action::CreateClaim { body } => Self::create_whole(deed, body),
             Action::PatchClaim { target, patch } => {
                 Self::patch(deed, target, STRATEGIC, patch.clone())
             }
-            Action::DeleteClaim { target } => Self::delete(deed, target),
             Action::PatchPod { target, patch } => Self::patch_pod(deed, target, patch),
             Action::ResizePod { target, resources } => Self::resize_pod(deed, target, resources),
             Action::PatchPodStatus {
@@ -167,13 +163,24 @@ impl Write {
                 };
                 Self::create(deed, kind, body)
             }
-            Action::Patch { target, patch, .. } => Self::patch(deed, target, MERGE, patch.clone()),
-            Action::Delete { target, .. } => Self::delete(deed, target),
             Action::Confirm { target, .. } => Self {
                 kind: Kind::Confirm,
                 ..Self::on(deed, target)
             },
         }
+    }
+
+    fn renumber(
+        deed: Deed,
+        target: &Target,
+        revision: i64,
+        annotations: &BTreeMap<String, String>,
+    ) -> Self {
+        let mut patch = json!({"revision": revision});
+        if !annotations.is_empty() {
+            patch["metadata"] = json!({"annotations": annotations});
+        }
+        Self::patch(deed, target, MERGE, patch)
     }
 
     fn validate_template(deed: Deed, namespace: &str, template: &Body) -> Self {

@@ -90,6 +90,40 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     Ok(())
 }
 
+/// What all controllers have in common.
+async fn context(process: &Process<'_>, rules: &PodRules, leadership: &Leadership) -> Arc<Context> {
+    let Process {
+        flags,
+        client,
+        expectations,
+        stop,
+        ..
+    } = process;
+    let settings = executor::Settings {
+        timeout: flags.write_timeout,
+        stop: stop.clone(),
+        ..executor::Settings::default()
+    };
+    let executor = Executor::new(
+        client.clone(),
+        leadership.clone(),
+        expectations.clone(),
+        process.recorder.clone(),
+        settings,
+    );
+    Arc::new(Context {
+        client: client.clone(),
+        expectations: expectations.clone(),
+        executor: Arc::new(executor),
+        gates: process.gates,
+        resize: resize::discover(client, process.gates, stop).await,
+        assigns_by_scheduler: flags.assign_pods_by_scheduler,
+        pod_pinning: rules.pinning.clone(),
+        pod_budgets: rules.budgets.clone(),
+        injection: rules.injection.clone(),
+    })
+}
+
 /// Starts the controllers, then what they read. The drivers end with the last reconcile.
 async fn act(
     process: &Process<'_>,
@@ -106,29 +140,7 @@ async fn act(
         stop,
         ..
     } = process;
-    let settings = executor::Settings {
-        timeout: flags.write_timeout,
-        stop: stop.clone(),
-        ..executor::Settings::default()
-    };
-    let executor = Executor::new(
-        client.clone(),
-        leadership.clone(),
-        expectations.clone(),
-        process.recorder.clone(),
-        settings,
-    );
-    let context = Arc::new(Context {
-        client: client.clone(),
-        expectations: expectations.clone(),
-        executor: Arc::new(executor),
-        gates: process.gates,
-        resize: resize::discover(client, process.gates, stop).await,
-        assigns_by_scheduler: flags.assign_pods_by_scheduler,
-        pod_pinning: rules.pinning.clone(),
-        pod_budgets: rules.budgets.clone(),
-        injection: rules.injection.clone(),
-    });
+    let context = context(process, rules, leadership).await;
     let (handover, catching_up) = handover::run(
         client.clone(),
         leadership,

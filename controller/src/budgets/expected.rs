@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
-use berth_workload::budget::count::Expected;
+use berth_workload::budget::count::{Expected, View};
+use berth_workload::budget::expected::asked_again;
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
-use berth_workload::objects::pod::Pod;
+use berth_workload::pod::Pod;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::time::Instant;
 
 use crate::budgets::{Budget, Holds, PodBudgets, views};
 use crate::expected_pods::{ExpectedPods, Uncounted, Workloads};
 use crate::recent::MOMENT;
+use crate::status_throttle::awaited_pace;
 
 impl PodBudgets {
     /// Whether the request is that the pod goes because its workload goes, which no budget keeps.
@@ -114,13 +118,28 @@ impl PodBudgets {
         changed.insert(namespace.to_owned(), Instant::now());
     }
 
-    /// In how long a budget of this namespace is to be counted once more: the last count may have used what workloads said before the
-    /// change that it was about.
-    pub(crate) fn counted_again(&self, namespace: &str) -> Option<Duration> {
+    /// When the workloads of a counted budget are asked again at the latest.
+    pub(crate) fn asked_again(&self, budget: &Budget, view: &View, told: &[Condition]) -> Duration {
+        let rules = &self.holds(budget).rules;
+        let is_known = rules
+            .as_ref()
+            .is_ok_and(|rules| view.expected_by(rules).is_ok());
+        asked_again(is_known, told, Timestamp::now())
+    }
+
+    /// The shortest time between two writes of the budget's status while requests wait for capacity.
+    pub(crate) fn awaited_pace(&self, budget: &Budget, view: &View) -> Option<Duration> {
+        let is_awaited = self.ledgers.waiters.has(&budget.key());
+        is_awaited.then(|| awaited_pace(view.pods.len()))
+    }
+
+    /// The time until the next count of a budget in this namespace. It is shorter after a change of pods, because the last count may have
+    /// used what workloads said before the change.
+    pub(crate) fn counted_again(&self, namespace: &str, soon: Duration) -> Duration {
         let changed = self.expected.changed.lock();
-        changed
-            .get(namespace)
-            .filter(|since| since.elapsed() < MOMENT)
-            .map(|_| MOMENT)
+        match changed.get(namespace) {
+            Some(since) if since.elapsed() < MOMENT => soon.min(MOMENT),
+            _ => soon,
+        }
     }
 }

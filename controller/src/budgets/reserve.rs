@@ -99,6 +99,30 @@ impl PodBudgets {
         is_dry_run: bool,
     ) -> Result<Together, NotYet> {
         let mut drawn = Vec::new();
+        let refused = self
+            .reserve_in_turn(holding, pod, request, is_dry_run, &mut drawn)
+            .await;
+        let together = match refused {
+            Ok(None) => self.confirm_each(&drawn).await,
+            Ok(Some(refusal)) => Ok(Together::Refused(refusal)),
+            Err(not_yet) => Err(not_yet),
+        };
+        // A reservation whose write failed in doubt expires.
+        if !matches!(together, Ok(Together::Granted)) {
+            self.release(drawn).await;
+        }
+        together
+    }
+
+    /// Reserves from one budget after another, up to the first that refuses.
+    async fn reserve_in_turn<'a>(
+        &self,
+        holding: &'a [BudgetKey],
+        pod: &Arc<Pod>,
+        request: &Request,
+        is_dry_run: bool,
+        drawn: &mut Vec<(&'a BudgetKey, Request)>,
+    ) -> Result<Option<Refusal>, NotYet> {
         for key in holding {
             let grant =
                 may_be_released(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
@@ -106,63 +130,53 @@ impl PodBudgets {
                 grant,
                 ..request.clone()
             };
-            let (decision, request) = match self.reserve_one(key, pod, request, is_dry_run).await {
-                Ok(said) => said,
-                // What this one may have written all the same expires.
-                Err(not_yet) => {
-                    self.release(drawn).await;
-                    return Err(not_yet);
-                }
-            };
-            match decision {
-                Decision::Free => {}
+            let (decision, request) = self.reserve_one(key, pod, request, is_dry_run).await?;
+            let message = match decision {
+                Decision::Free => continue,
                 // Nothing is written, so nothing is taken back or looked at again.
-                Decision::Drawn | Decision::Passed(_) if is_dry_run => {}
-                Decision::Drawn => drawn.push((key, request)),
+                Decision::Drawn | Decision::Passed(_) if is_dry_run => continue,
+                Decision::Drawn => {
+                    drawn.push((key, request));
+                    continue;
+                }
                 Decision::Passed(shortage) => {
                     self.tell_of_passing(pod, &request, &shortage);
                     drawn.push((key, request));
+                    continue;
                 }
                 Decision::Refused(_) | Decision::UsedUp(_)
-                    if self.is_garbage_that_goes(pod, &request).await => {}
-                Decision::Refused(message) => {
-                    self.release(drawn).await;
-                    return Ok(Together::Refused(Refusal {
-                        by: Some(key.clone()),
-                        message,
-                    }));
+                    if self.is_garbage_that_goes(pod, &request).await =>
+                {
+                    continue;
                 }
+                Decision::Refused(message) => message,
                 Decision::UsedUp(message) => {
-                    self.release(drawn).await;
+                    self.release(std::mem::take(drawn)).await;
                     let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
                     let first = if is_eviction {
                         self.replaced_first(pod, key, &request, &message).await
                     } else {
                         None
                     };
-                    let message = first.unwrap_or(message);
-                    return Ok(Together::Refused(Refusal {
-                        by: Some(key.clone()),
-                        message,
-                    }));
+                    first.unwrap_or(message)
                 }
-            }
+            };
+            return Ok(Some(Refusal {
+                by: Some(key.clone()),
+                message,
+            }));
         }
-        // With all standing, each is looked at once more: of two that exclude each other, one sees the other.
-        for (key, request) in drawn
+        Ok(None)
+    }
+
+    /// Reads the budgets again after all reservations: of two reservations that exclude each other, one sees the other.
+    async fn confirm_each(&self, drawn: &[(&BudgetKey, Request)]) -> Result<Together, NotYet> {
+        let confirmed = drawn
             .iter()
-            .filter(|(_, request)| request.grant.is_some() && !request.passes)
-        {
-            match self.confirm(key, request).await {
-                Ok(None) => {}
-                Ok(Some(message)) => {
-                    self.release(drawn).await;
-                    return Ok(Together::Crossed(message));
-                }
-                Err(not_yet) => {
-                    self.release(drawn).await;
-                    return Err(not_yet);
-                }
+            .filter(|(_, request)| request.grant.is_some() && !request.passes);
+        for (key, request) in confirmed {
+            if let Some(message) = self.confirm(key, request).await? {
+                return Ok(Together::Crossed(message));
             }
         }
         Ok(Together::Granted)

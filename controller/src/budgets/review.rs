@@ -5,6 +5,8 @@ pub(crate) mod refusals;
 mod request;
 mod webhook_rules;
 
+use std::sync::Arc;
+
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 
@@ -16,7 +18,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 
 use crate::budgets::budget::{Budget, Holds};
-use crate::budgets::catalog::holding::Uncached;
+use crate::budgets::catalog::holding::{Holding, Uncached};
 use crate::budgets::review::disruption::{operation, replaced, shown_uid};
 use crate::budgets::{BudgetStores, PodBudgets, UNREAD};
 use berth_runtime::executor::Owner;
@@ -85,6 +87,25 @@ impl PodBudgets {
         if is_own_controller(&pod.metadata, &disruption.user, &self.settings.own_user) {
             request = request.by_own_workload(&pod);
         }
+        let refusal = self
+            .refusal(stores, (&pod, &holding), &request, &disruption)
+            .await?;
+        let is_counted = !disruption.is_dry_run && shown_uid(&disruption).is_some();
+        if let Some(refusal) = refusal.as_ref().filter(|_| is_counted) {
+            self.tell(&pod, request.operation, refusal);
+            self.parts.refusals.count(&pod, &request.holder);
+        }
+        Ok(refusal)
+    }
+
+    /// The refusal of the budgets that hold a pod, or of the apiserver; `None` where the request may go.
+    async fn refusal(
+        &self,
+        stores: &BudgetStores,
+        (pod, holding): (&Arc<Pod>, &Holding),
+        request: &Request,
+        disruption: &Disruption,
+    ) -> Result<Option<String>, NotYet> {
         let refused = match disruption.change {
             // A grant is for one pod, and by the time this one is carried out its name may be another's.
             Change::Evict if disruption.uid.is_none() => Some(RefusedNatively {
@@ -92,29 +113,23 @@ impl PodBudgets {
                 is_ours: false,
             }),
             // What the apiserver would refuse after us must not be drawn.
-            Change::Evict => self.refused_natively(stores, &pod).await?,
+            Change::Evict => self.refused_natively(stores, pod).await?,
             _ => None,
         };
         let draw = async |is_dry_run| {
-            let refusal = self.reserve(&pod, &holding, &request, is_dry_run).await?;
+            let refusal = self.reserve(pod, holding, request, is_dry_run).await?;
             Ok(refusal.map(|refusal| refusal.message))
         };
-        let refusal = match refused {
+        match refused {
             // One that we keep says what its budget says, or does so a moment later; the budget has more to tell.
             Some(refused) if refused.is_ours && !request.passes && draw(true).await?.is_some() => {
-                draw(disruption.is_dry_run).await?
+                draw(disruption.is_dry_run).await
             }
             // Nothing is drawn for what the apiserver refuses itself, or for a pod that nobody has named.
-            Some(_) if request.passes => None,
-            Some(refused) => Some(refused.message),
-            None => draw(disruption.is_dry_run).await?,
-        };
-        let is_counted = !disruption.is_dry_run && shown_uid(&disruption).is_some();
-        if let Some(refusal) = refusal.as_ref().filter(|_| is_counted) {
-            self.tell(&pod, request.operation, refusal);
-            self.parts.refusals.count(&pod, &request.holder);
+            Some(_) if request.passes => Ok(None),
+            Some(refused) => Ok(Some(refused.message)),
+            None => draw(disruption.is_dry_run).await,
         }
-        Ok(refusal)
     }
 
     /// Whether nothing shows a pod of the name that the request has, and the apiserver had none a moment ago.

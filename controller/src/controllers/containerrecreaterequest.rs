@@ -189,6 +189,21 @@ impl Controller for ContainerRecreateRequestController {
                 .await;
         }
         let plan = decide(&snapshot, now);
+        self.carry_out(context, &request, &snapshot, &plan, now)
+            .await
+    }
+}
+
+impl ContainerRecreateRequestController {
+    /// Carries out the plan, writes the status, and tells events of the pod.
+    async fn carry_out(
+        &self,
+        context: &Context,
+        request: &Watched<ContainerRecreateRequest>,
+        snapshot: &Snapshot,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Next {
         let ends = |action: &Action| {
             matches!(
                 action,
@@ -200,7 +215,7 @@ impl Controller for ContainerRecreateRequestController {
         };
         let goes = request.terminating() || plan.actions().any(ends);
         let told = (!goes)
-            .then(|| status(&snapshot, &plan, &Outcome::default(), now))
+            .then(|| status(snapshot, plan, &Outcome::default(), now))
             .flatten();
         let is_stop = request
             .0
@@ -211,15 +226,15 @@ impl Controller for ContainerRecreateRequestController {
         let wait = self.untold.waits(request.uid(), is_stop);
         let told = told.filter(|_| wait.is_none());
         let next = |outcome: &Outcome| {
-            (!goes && wait.is_none()).then(|| status(&snapshot, &plan, outcome, now))
+            (!goes && wait.is_none()).then(|| status(snapshot, plan, outcome, now))
         };
         let round = context
-            .carry_out(&plan, &self.requests, &*request, (&request.0.status, next))
+            .carry_out(plan, &self.requests, request, (&request.0.status, next))
             .await;
         // An event of the pod for what its own status does not say. One that is told twice is counted.
         if let (Some(told), Some(pod)) = (told, &snapshot.pod) {
             let events = Plan {
-                events: pod_events(&snapshot, &told),
+                events: pod_events(snapshot, &told),
                 ..Plan::default()
             };
             context.executor.act(&events, &Owner::of(&**pod)).await;
@@ -229,9 +244,7 @@ impl Controller for ContainerRecreateRequestController {
             None => round,
         }
     }
-}
 
-impl ContainerRecreateRequestController {
     /// All that a decision about the request reads.
     ///
     /// # Errors

@@ -18,10 +18,9 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Unknown;
-use berth_workload::budget::expected::asked_again;
-use berth_workload::budget::native::NativeBudget;
-use berth_workload::objects::node::Node;
-use berth_workload::objects::pod::Pod;
+use berth_workload::native_budget::NativeBudget;
+use berth_workload::node::Node;
+use berth_workload::pod::Pod;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
@@ -36,7 +35,7 @@ use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::reads::Reader;
-use crate::status_throttle::{StatusThrottle, at_latest, awaited_pace, nothing_is_urgent};
+use crate::status_throttle::{StatusThrottle, at_latest, nothing_is_urgent};
 use crate::triggers::each;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
@@ -142,14 +141,10 @@ impl Controller for DistributedPodDisruptionBudgetController {
             Ok(budget) => budget,
             Err(next) => return next,
         };
-        let told = budget
-            .0
-            .status
-            .as_ref()
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default();
+        let (old, budgets) = (&budget.0.status, &context.pod_budgets);
+        let told = old.as_ref().map_or(&[][..], |status| &status.conditions);
         let of_either = Budget::Distributed(budget.0.clone());
-        if let Some(why) = context.pod_budgets.beyond(&of_either) {
+        if let Some(why) = budgets.beyond(&of_either) {
             let child = self.natives.get(budget.namespace(), budget.name());
             let (plan, new) = beyond(
                 &budget.0,
@@ -157,45 +152,32 @@ impl Controller for DistributedPodDisruptionBudgetController {
                 &why,
                 Timestamp::now(),
             );
-            let written = (&budget.0.status, &Some(new), nothing_is_urgent, None);
+            let written = (old, &Some(new), nothing_is_urgent, None);
             return self
                 .paced
                 .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
                 .await;
         }
-        let mut snapshot = match self.observe(&context.pod_budgets, &budget).await {
+        let mut snapshot = match self.observe(budgets, &budget).await {
             Ok(snapshot) => snapshot,
             Err(next) => return next,
         };
-        let (asked, soon) = context.pod_budgets.asked(&of_either, told);
+        let (asked, soon) = budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
-        let rules = &context.pod_budgets.holds(&of_either).rules;
-        let is_known = rules
-            .as_ref()
-            .is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
-        let soon = soon.unwrap_or_else(|| asked_again(is_known, told, now));
+        let again = || budgets.asked_again(&of_either, &snapshot.view, told);
+        let soon = soon.unwrap_or_else(again);
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
-        let old = &budget.0.status;
         let urgent = |old: &Option<_>, new: &Option<_>| {
             new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
         };
-        let pace = context
-            .pod_budgets
-            .is_awaited(&of_either)
-            .then(|| awaited_pace(snapshot.view.pods.len()));
+        let pace = budgets.awaited_pace(&of_either, &snapshot.view);
         let written = (old, &new, urgent, pace);
         let next = self
             .paced
             .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
             .await;
-        at_latest(
-            next,
-            context
-                .pod_budgets
-                .counted_again(&key.namespace)
-                .map_or(soon, |again| soon.min(again)),
-        )
+        at_latest(next, budgets.counted_again(&key.namespace, soon))
     }
 }
 

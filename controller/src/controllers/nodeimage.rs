@@ -101,50 +101,13 @@ impl Controller for NodeImageController {
             }
             each(change, |image| to.add(Key::of(image)));
         });
-        let (to, images, requests) = (
-            queue.clone(),
-            self.nodeimages.clone(),
-            self.requests.clone(),
-        );
-        self.pods.on_change(move |change| {
-            each(change, |pod| {
-                let node = &pod.spec.node_name;
-                let is_asked_for = || {
-                    !requests_of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name)
-                        .is_empty()
-                };
-                // A node without a NodeImage is looked at when it has one.
-                if images
-                    .get("", node)
-                    .is_some_and(|image| bears_on(pod, &image.0) || is_asked_for())
-                {
-                    to.add(Key::new("", node));
-                }
-            });
-        });
+        wake_for_pods(self, queue);
         wake_for_requests(self, queue);
         wake_for_workloads(self, &self.workloads.clonesets, queue);
         wake_for_workloads(self, &self.workloads.daemonsets, queue);
         wake_for_workloads(self, &self.workloads.statefulsets, queue);
         wake_for_ended_waits(self, queue);
-        let (to, images) = (queue.clone(), self.nodeimages.clone());
-        self.jobs.on_change(move |change| {
-            let job = match change {
-                Change::Deleted { old } => old,
-                Change::Applied {
-                    old: Some(old),
-                    new,
-                } if job_bears_on(&old.0, &new.0) => new,
-                Change::Applied { .. } | Change::Synced => return,
-            };
-            for image in images
-                .all()
-                .iter()
-                .filter(|image| is_asked_by(&image.0, job.uid()))
-            {
-                to.add(Key::of(&**image));
-            }
-        });
+        wake_for_jobs(self, queue);
     }
 
     /// One round for one node.
@@ -304,6 +267,52 @@ fn wake_for_workloads<T: CustomResource>(
             {
                 to.add(Key::new("", node));
             }
+        }
+    });
+}
+
+/// Wakes the NodeImage of a pod that it may have to inspect, or that a request names.
+fn wake_for_pods(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
+    let (to, images, requests) = (
+        queue.clone(),
+        reads.nodeimages.clone(),
+        reads.requests.clone(),
+    );
+    reads.pods.on_change(move |change| {
+        each(change, |pod| {
+            let node = &pod.spec.node_name;
+            let is_asked_for = || {
+                !requests_of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name).is_empty()
+            };
+            // A node without a NodeImage is looked at when it has one.
+            if images
+                .get("", node)
+                .is_some_and(|image| bears_on(pod, &image.0) || is_asked_for())
+            {
+                to.add(Key::new("", node));
+            }
+        });
+    });
+}
+
+/// Wakes the NodeImages that ask for a job's image when the job changes or goes.
+fn wake_for_jobs(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
+    let (to, images) = (queue.clone(), reads.nodeimages.clone());
+    reads.jobs.on_change(move |change| {
+        let job = match change {
+            Change::Deleted { old } => old,
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if job_bears_on(&old.0, &new.0) => new,
+            Change::Applied { .. } | Change::Synced => return,
+        };
+        for image in images
+            .all()
+            .iter()
+            .filter(|image| is_asked_by(&image.0, job.uid()))
+        {
+            to.add(Key::of(&**image));
         }
     });
 }

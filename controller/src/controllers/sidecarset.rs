@@ -1,48 +1,40 @@
 //! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
 
+mod observe;
 mod places;
+mod round;
 mod turns;
 mod wakes;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetRepair};
-use berth_kinds::sidecarset::{
-    Snapshot, annotations_to_read, base_of, blocked_event, decide, forget, hashes, is_injected,
-    keeps_annotations, pod_events, speaks_of, status,
-};
-use berth_runtime::client::{self, Failed};
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_kinds::sidecarset::{base_of, decide, forget, speaks_of, status};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner as Writer;
 use berth_runtime::queue::Queue;
-use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
-use berth_workload::objects::namespace::Namespace;
-use berth_workload::objects::node::image::NodeImage;
-use berth_workload::objects::pod::Pod;
-use berth_workload::plan::{Outcome, Plan, Target};
-use berth_workload::update::revision::Revision;
+use berth_runtime::{Change, Key, Object, Resource, Store, object};
+use berth_workload::namespace::Namespace;
+use berth_workload::node::image::NodeImage;
+use berth_workload::pod::Pod;
+use berth_workload::revision::Revision;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use parking_lot::Mutex;
-use serde::Deserialize;
 
 use crate::budgets::BudgetStores;
-use crate::context::{Context, LARGE, next};
+use crate::context::{Context, next};
 use crate::controller::Controller;
-use crate::custom_resources::JOBS_OF_SIDECAR_SETS;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::injection::selectors::{Compiled, Selectors};
-use crate::injection::{Injection, is_paused};
+use crate::injection::Injection;
+use crate::injection::selectors::Selectors;
 use crate::reads::Reader;
 use crate::reported::Reported;
-use crate::status_throttle::{StatusThrottle, at_latest, nothing_is_urgent};
+use crate::status_throttle::StatusThrottle;
 use crate::triggers::{self, each};
 use crate::unreadable;
-use crate::watched::{Watched, managing_set, sidecar_set_revisions};
+use crate::watched::{Watched, managing_set};
 use crate::webhook_rules::WebhookRules;
 use berth_kinds::sidecarset::Asked;
 use berth_webhook::PodWebhook;
@@ -156,7 +148,7 @@ impl Controller for SidecarSetController {
             self.turns.forget(&key.name);
             return self.forget(context, &key.name).await;
         }
-        let round = |set: Arc<_>| async move { round(self, context, &set).await };
+        let round = |set: Arc<_>| async move { self.round(context, &set).await };
         unreadable::by_last_read(context, (&self.sets, &self.told), key, round).await
     }
 }
@@ -192,116 +184,6 @@ impl SidecarSetController {
             other => other,
         }
     }
-
-    /// The SidecarSet's jobs that pull its images ahead; none where that kind is not served.
-    fn jobs(&self, set: &Watched<SidecarSet>) -> Option<Vec<Arc<ImagePullJob>>> {
-        let jobs = || {
-            self.jobs
-                .by_index(&JOBS_OF_SIDECAR_SETS, set.uid())
-                .iter()
-                .map(|job| job.0.clone())
-                .collect()
-        };
-        (!self.jobs.is_missing()).then(jobs)
-    }
-
-    /// The selectors of the canaries of a SidecarSet.
-    fn canaries(&self, base: &str) -> Vec<Compiled> {
-        let is_canary = |set: &&Arc<Watched<SidecarSet>>| {
-            base_of(&set.0).is_some_and(|known| known == base) && !is_paused(&set.0)
-        };
-        self.sets
-            .all()
-            .iter()
-            .filter(is_canary)
-            .map(|set| Compiled::new(&set.0))
-            .collect()
-    }
-
-    /// By namespace of the pods: when labels were written by which it is selected, where that was later than the namespace.
-    fn labelled(&self, selectors: &Compiled, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Timestamp> {
-        let Some(selector) = &selectors.namespaces else {
-            return BTreeMap::new();
-        };
-        let names: BTreeSet<_> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
-        let known = names
-            .into_iter()
-            .filter_map(|name| Some((name, self.namespaces.get("", name)?)));
-        known
-            .filter_map(|(name, it)| Some((name.clone(), it.0.labelled_for(selector)?)))
-            .collect()
-    }
-
-    /// Everything that a decision about this SidecarSet reads, from the stores alone.
-    pub(crate) fn observe(&self, set: &Watched<SidecarSet>, injection: &Injection) -> Snapshot {
-        let selectors = Compiled::new(&set.0);
-        let canaries = self.canaries(set.name());
-        let narrowed = injection.narrowed(&set.0);
-        // For whom the webhook is not called, by what others have added to its entry, lacks nothing.
-        let is_left_out = |pod: &Pod| {
-            let namespace = self.namespaces.get("", &pod.metadata.namespace);
-            narrowed.leaves_out(|key| pod.metadata.label(key), namespace.as_deref())
-        };
-        let repaired = |record: &SidecarSetRepair| self.pods.get(&record.namespace, &record.pod);
-        let (mut pods, mut taken, mut strangers) = (Vec::new(), BTreeMap::new(), Vec::new());
-        for pod in self.pods.all() {
-            // Most pods are none of this SidecarSet's.
-            let is_selected = selectors.select(&pod, &self.namespaces);
-            let is_concerned = is_selected || speaks_of(&pod, set.name());
-            if !is_concerned || injection.leaves_alone(&pod, &self.namespaces) {
-                continue;
-            }
-            let is_taken = is_selected
-                && canaries
-                    .iter()
-                    .any(|canary| canary.select(&pod, &self.namespaces));
-            taken.extend(is_taken.then(|| (pod.metadata.uid.clone(), pod.clone())));
-            // Where a canary is injected its base is not.
-            let lacks_nothing = || is_taken || is_left_out(&pod);
-            if is_selected && (is_injected(&pod, set.name()) || !lacks_nothing()) {
-                pods.push(pod);
-            } else if speaks_of(&pod, set.name()) {
-                strangers.push(pod);
-            }
-        }
-        let places = self.places((&selectors, &narrowed), injection);
-        let node_image = |pod: &Arc<Pod>| {
-            let node = self.nodeimages.get("", &pod.spec.node_name)?;
-            Some((pod.spec.node_name.clone(), node.0.clone()))
-        };
-        let unreadable = |pod: &Arc<Pod>| {
-            let odd = self
-                .pods
-                .unreadable(&pod.metadata.namespace, &pod.metadata.name)?;
-            Some((pod.metadata.uid.clone(), odd.error.clone()))
-        };
-        Snapshot {
-            unreadable: pods.iter().filter_map(unreadable).collect(),
-            hashes: hashes(&set.0.spec),
-            node_images: pods.iter().filter_map(node_image).collect(),
-            labelled: self.labelled(&selectors, &pods),
-            taken,
-            set: set.0.clone(),
-            pods,
-            strangers,
-            repaired: set
-                .0
-                .status
-                .as_ref()
-                .and_then(|status| status.repair.as_ref())
-                .and_then(repaired),
-            revisions: sidecar_set_revisions(&self.revisions, set, injection.own_namespace()),
-            own_namespace: injection.own_namespace().to_owned(),
-            jobs: self.jobs(set),
-            gates: injection.gates(),
-            allowed: injection.allowed(&set.0, &set.0.spec),
-            annotations: BTreeMap::new(),
-            reach: Self::reach(&places),
-            asked: injection.asked(&set.0),
-            fruitless: None,
-            turns: self.turns.of(set),
-        }
-    }
 }
 
 /// Is there surely no SidecarSet of this name? A store that is not complete cannot tell.
@@ -309,9 +191,6 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
     let is_known = || sets.get("", name).is_some() || sets.unreadable("", name).is_some();
     sets.is_synced() && !sets.is_missing() && !is_known()
 }
-
-/// After a pod whose change failed, until the next pod's turn.
-const ANOTHERS_TURN: Duration = Duration::from_secs(1);
 
 /// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -351,132 +230,6 @@ fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
             }
         },
     )
-}
-
-async fn round(reads: &SidecarSetController, context: &Context, set: &Watched<SidecarSet>) -> Next {
-    let now = Timestamp::now();
-    let is_large = set
-        .0
-        .status
-        .as_ref()
-        .is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
-    let annotations = match annotations(reads, context, set, now).await {
-        Ok(annotations) => annotations,
-        Err(failed) => return Next::Retry(failed.to_string()),
-    };
-    let (asked, fruitless, again) = reads.probed(context, &set.0).await;
-    let decided = || {
-        let snapshot = Snapshot {
-            annotations,
-            asked,
-            fruitless,
-            ..reads.observe(set, &context.injection)
-        };
-        context.has_all_of_others(set.uid(), &snapshot.pods)?;
-        let plan = decide(&snapshot, now);
-        Ok((snapshot, plan))
-    };
-    let (snapshot, plan): (Snapshot, Plan) = match turn::decide(is_large, decided).await {
-        Ok(decided) => decided,
-        Err(next) => return next,
-    };
-    let (told, turns) = (Mutex::new(Vec::new()), Mutex::new(None));
-    let status = |outcome: &Outcome| {
-        let after = snapshot.turns.after(&snapshot, &plan, outcome, now);
-        let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
-        let of_set = blocked_event(&snapshot, &new).map(|event| (Writer::of(set), event));
-        let of_pods = pod_events(&after, &plan, outcome).into_iter().map(
-            |(
-                Target {
-                    namespace,
-                    name,
-                    uid,
-                    ..
-                },
-                event,
-            )| {
-                (
-                    Writer {
-                        resource: object::PODS,
-                        namespace,
-                        name,
-                        uid,
-                    },
-                    event,
-                )
-            },
-        );
-        *told.lock() = of_set.into_iter().chain(of_pods).collect::<Vec<_>>();
-        *turns.lock() = Some(after);
-        Some(Some(new))
-    };
-    let next = reads
-        .paced
-        .carry_out(
-            context,
-            &plan,
-            &reads.sets,
-            set,
-            (&set.0.status, status, nothing_is_urgent),
-        )
-        .await;
-    for (of, event) in told.into_inner() {
-        context
-            .executor
-            .act(
-                &Plan {
-                    events: vec![event],
-                    ..Plan::default()
-                },
-                &of,
-            )
-            .await;
-    }
-    let turns = turns.into_inner();
-    let is_anothers_turn = turns.is_some_and(|turns| reads.turns.note(set, turns));
-    let again = again
-        .into_iter()
-        .chain(is_anothers_turn.then_some(ANOTHERS_TURN))
-        .min();
-    match (next, again) {
-        // The pod that failed is set aside, and no other pod waits for a longer back-off.
-        (Next::Retry(_) | Next::Again(_), Some(again)) if is_anothers_turn => Next::After(again),
-        (next, Some(again)) => at_latest(next, again),
-        (next, None) => next,
-    }
-}
-
-/// By uid: the annotations of the pods that are updated next, where these count for what they become.
-async fn annotations(
-    reads: &SidecarSetController,
-    context: &Context,
-    set: &Watched<SidecarSet>,
-    now: Timestamp,
-) -> Result<BTreeMap<Box<str>, BTreeMap<String, String>>, Failed> {
-    #[derive(Deserialize)]
-    struct Annotated {
-        metadata: ObjectMeta,
-    }
-    let mut all = BTreeMap::new();
-    if !keeps_annotations(&set.0) {
-        return Ok(all);
-    }
-    for pod in annotations_to_read(&reads.observe(set, &context.injection), now) {
-        let path = object::PODS.path(&pod.metadata.namespace, &pod.metadata.name)?;
-        let read: Annotated = client::get(&context.client, &path).await?;
-        if read.metadata.uid.as_deref() == Some(&*pod.metadata.uid) {
-            let mut annotations = read.metadata.annotations.unwrap_or_default();
-            annotations.retain(|key, _| {
-                set.0
-                    .spec
-                    .patch_pod_metadata
-                    .iter()
-                    .any(|it| it.annotations.contains_key(key))
-            });
-            all.insert(pod.metadata.uid.clone(), annotations);
-        }
-    }
-    Ok(all)
 }
 
 impl Explains for SidecarSetController {

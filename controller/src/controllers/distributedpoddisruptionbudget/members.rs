@@ -44,6 +44,46 @@ pub(super) struct Here<'a> {
     pub(super) pods: &'a Store<Pod>,
 }
 
+impl Here<'_> {
+    /// A budget of this cluster, and all that it brings.
+    fn named(&self, budgets: &PodBudgets, member: &Member) -> Option<Named> {
+        use MemberKind::{
+            DistributedPodDisruptionBudget, PodDisruptionBudget, PodUnavailableBudget,
+        };
+        let (namespace, name) = (&member.namespace, &member.name);
+        let may_be = |kind| member.kind.is_none_or(|wanted| wanted == kind);
+        let ours = |budget: Budget| Holding::Ours(budgets.holds(&budget));
+        if may_be(DistributedPodDisruptionBudget)
+            && let Some(found) = self.budgets.get(namespace, name)
+        {
+            return Some(Named::of_this_cluster(
+                DistributedPodDisruptionBudget,
+                Origin::of(&found.0.metadata),
+                Brings::of_distributed(&found.0),
+                ours(Budget::Distributed(found.0.clone())),
+            ));
+        }
+        if member.kind == Some(PodUnavailableBudget)
+            && let Some(found) = self.unavailable.get(namespace, name)
+        {
+            return Some(Named::of_this_cluster(
+                PodUnavailableBudget,
+                Origin::of(&found.0.metadata),
+                Brings::of_unavailable(&found.0),
+                ours(Budget::Unavailable(found.0.clone())),
+            ));
+        }
+        let is_native = may_be(PodDisruptionBudget);
+        let found = is_native.then(|| self.natives.get(namespace, name))??;
+        Some(Named::of_this_cluster(
+            PodDisruptionBudget,
+            Origin::of_native(&found.0),
+            Brings::of_native(&found.0),
+            Holding::Native(found.0.clone()),
+        ))
+    }
+}
+
 /// A budget that it names, as the stores have it.
 struct Named {
     other: Other,
@@ -72,6 +112,22 @@ impl Named {
             other,
             elsewhere: Elsewhere::default(),
             holding: Some(holding),
+            pods: Vec::new(),
+        }
+    }
+
+    fn of_another_cluster(known: Known) -> Self {
+        let other = Other {
+            kind: known.elsewhere.kind,
+            origin: Origin::default(),
+            brings: known.brings,
+            shared: Shared::default(),
+            last_read: known.last_read,
+        };
+        Self {
+            other,
+            elsewhere: known.elsewhere,
+            holding: None,
             pods: Vec::new(),
         }
     }
@@ -169,76 +225,13 @@ impl Naming<'_> {
     /// A budget, and all that it brings.
     fn named(&self, here: &Here<'_>, budgets: &PodBudgets, member: &Member) -> Named {
         if budgets.clusters().has(member) {
-            let Known {
-                elsewhere,
-                brings,
-                last_read,
-            } = budgets.clusters().last(member);
-            let (kind, origin) = (elsewhere.kind, Origin::default());
-            let other = Other {
-                kind,
-                origin,
-                brings,
-                shared: Shared::default(),
-                last_read,
-            };
-            return Named {
-                other,
-                elsewhere,
-                holding: None,
-                pods: Vec::new(),
-            };
+            return Named::of_another_cluster(budgets.clusters().last(member));
         }
         if self.budget.is_named_by(member) {
             return Named::silent(ITSELF);
         }
-        let Member {
-            namespace,
-            name,
-            kind,
-            ..
-        } = member;
-        let of = |wanted: MemberKind| kind.is_none_or(|kind| kind == wanted);
-        let native = || {
-            here.natives
-                .get(namespace, name)
-                .filter(|_| of(MemberKind::PodDisruptionBudget))
-        };
-        let distributed = here
-            .budgets
-            .get(namespace, name)
-            .filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
-        let unavailable = || {
-            here.unavailable
-                .get(namespace, name)
-                .filter(|_| *kind == Some(MemberKind::PodUnavailableBudget))
-        };
-        let ours = |budget: Budget| Holding::Ours(budgets.holds(&budget));
-        if let Some(found) = distributed {
-            let (kind, origin) = (
-                MemberKind::DistributedPodDisruptionBudget,
-                Origin::of(&found.0.metadata),
-            );
-            let holding = ours(Budget::Distributed(found.0.clone()));
-            Named::of_this_cluster(kind, origin, Brings::of_distributed(&found.0), holding)
-        } else if let Some(found) = unavailable() {
-            let (kind, origin) = (
-                MemberKind::PodUnavailableBudget,
-                Origin::of(&found.0.metadata),
-            );
-            let holding = ours(Budget::Unavailable(found.0.clone()));
-            Named::of_this_cluster(kind, origin, Brings::of_unavailable(&found.0), holding)
-        } else if let Some(found) = native() {
-            let (kind, origin) = (MemberKind::PodDisruptionBudget, Origin::of_native(&found.0));
-            Named::of_this_cluster(
-                kind,
-                origin,
-                Brings::of_native(&found.0),
-                Holding::Native(found.0.clone()),
-            )
-        } else {
-            Named::silent(MISSING)
-        }
+        here.named(budgets, member)
+            .unwrap_or_else(|| Named::silent(MISSING))
     }
 
     /// How many pods of each the budget itself or one before it selects, too. Ended and second ones are among them, for whoever told how

@@ -29,9 +29,9 @@ mod threads;
 pub mod reviews {
     pub use crate::secret_path::SecretPath;
     pub use crate::server::Judge;
-    pub use crate::server::admission::review as admission;
-    pub use crate::server::conversion::review as conversion;
-    pub use crate::server::{reads_disruption, reads_eviction};
+    pub use crate::server::reviews::admission::review as admission;
+    pub use crate::server::reviews::conversion::review as conversion;
+    pub use crate::server::reviews::{reads_disruption, reads_eviction};
 }
 
 use std::io;
@@ -44,6 +44,7 @@ use futures::FutureExt;
 use futures::future::try_join_all;
 use jiff::SignedDuration;
 use kube::Client;
+use rustls::crypto::CryptoProvider;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -133,18 +134,8 @@ pub async fn run(
     config.bind = listener.local_addr().map_err(failed)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let resolver = Arc::new(Resolver::default());
-    // The apiserver speaks HTTP/1.1 to webhooks, so that requests spread over the replicas.
     let handshakes = Arc::new(AtomicU64::new(0));
-    let counted = resolver::Counted {
-        resolver: Arc::clone(&resolver),
-        handshakes: Arc::clone(&handshakes),
-    };
-    let http1 = resolver::server_config(Arc::new(counted), Arc::clone(&provider), "http/1.1")?;
-    let h2 = resolver::server_config(
-        Arc::<Resolver>::clone(&resolver),
-        Arc::clone(&provider),
-        "h2",
-    )?;
+    let (http1, h2) = tls(&provider, &resolver, &handshakes)?;
     let readiness = Readiness::default();
     let secret_path = SecretPath::default();
     let (wanted, scopes) = watch::channel(None);
@@ -170,26 +161,8 @@ pub async fn run(
         reseeded: None,
         secret_path: secret_path.clone(),
     };
-    let closed = std::mem::take(&mut config.closed);
-    let (records, injector, budgets) = (
-        config.records.take(),
-        config.injector.take(),
-        config.budgets.take(),
-    );
-    let token = server::Token::new(config.token.take());
-    let lacks_token = token.is_missing();
-    let judge = server::Judge {
-        client,
-        closed,
-        object_max_bytes: config.object_max_bytes,
-        records,
-        injector,
-        budgets,
-        secret_path,
-        token,
-        reviews: config.reviews.clone(),
-        refused_deletions: config.refused_deletions.clone(),
-    };
+    let judge = judge(&mut config, client, secret_path);
+    let lacks_token = judge.token.is_missing();
     let (phase, phases) = watch::channel(Phase::Serving);
     let address = config.bind;
     let drain = config.drain;
@@ -217,6 +190,37 @@ pub async fn run(
         },
         tasks,
     })
+}
+
+/// The TLS sides of the webhooks and of a gRPC server. The apiserver speaks HTTP/1.1 to webhooks, so that requests spread over the replicas.
+fn tls(
+    provider: &Arc<CryptoProvider>,
+    resolver: &Arc<Resolver>,
+    handshakes: &Arc<AtomicU64>,
+) -> Result<(Arc<rustls::ServerConfig>, Arc<rustls::ServerConfig>), rustls::Error> {
+    let counted = resolver::Counted {
+        resolver: Arc::clone(resolver),
+        handshakes: Arc::clone(handshakes),
+    };
+    let http1 = resolver::server_config(Arc::new(counted), Arc::clone(provider), "http/1.1")?;
+    let h2 = resolver::server_config(Arc::<Resolver>::clone(resolver), Arc::clone(provider), "h2")?;
+    Ok((http1, h2))
+}
+
+/// What reviews are judged by, out of the configuration.
+fn judge(config: &mut Config, client: Client, secret_path: SecretPath) -> server::Judge {
+    server::Judge {
+        client,
+        closed: std::mem::take(&mut config.closed),
+        object_max_bytes: config.object_max_bytes,
+        records: config.records.take(),
+        injector: config.injector.take(),
+        budgets: config.budgets.take(),
+        secret_path,
+        token: server::Token::new(config.token.take()),
+        reviews: config.reviews.clone(),
+        refused_deletions: config.refused_deletions.clone(),
+    }
 }
 
 fn endpoint(config: &Config) -> Endpoint {

@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::apiserver::{FIELD_MANAGER, crds, posting};
-use crate::{Config, Error};
+use crate::{Config, Error, PodIdentity};
 
 /// The name of the Service's port, which the slice's port must share.
 pub const PORT_NAME: &str = "webhook";
@@ -159,6 +159,59 @@ fn standing_still(slices: &[EndpointSlice], own: &str) -> Vec<String> {
         .collect()
 }
 
+/// The slice of this name that has the pod alone.
+fn slice(name: &str, pod: &PodIdentity, config: &Config) -> EndpointSlice {
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(config.namespace.clone()),
+        labels: Some(
+            [
+                (SERVICE_NAME.to_owned(), config.service.clone()),
+                (MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned()),
+            ]
+            .into(),
+        ),
+        // The slice goes with the pod, should we end before we take it away.
+        owner_references: Some(vec![OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            ..OwnerReference::default()
+        }]),
+        ..ObjectMeta::default()
+    };
+    let endpoint = Endpoint {
+        addresses: vec![pod.ip.to_string()],
+        conditions: Some(EndpointConditions {
+            ready: Some(true),
+            ..EndpointConditions::default()
+        }),
+        target_ref: Some(ObjectReference {
+            kind: Some("Pod".to_owned()),
+            namespace: Some(config.namespace.clone()),
+            name: Some(pod.name.clone()),
+            uid: Some(pod.uid.clone()),
+            ..ObjectReference::default()
+        }),
+        ..Endpoint::default()
+    };
+    EndpointSlice {
+        metadata,
+        address_type: match pod.ip {
+            IpAddr::V4(_) => "IPv4".to_owned(),
+            IpAddr::V6(_) => "IPv6".to_owned(),
+        },
+        endpoints: vec![endpoint],
+        ports: Some(vec![EndpointPort {
+            name: Some(PORT_NAME.to_owned()),
+            port: Some(i32::from(config.bind.port())),
+            protocol: Some("TCP".to_owned()),
+            ..EndpointPort::default()
+        }]),
+    }
+}
+
 /// This pod as an endpoint of the webhook's Service, before it is ready.
 pub(crate) struct EarlyEndpoint {
     api: Api<EndpointSlice>,
@@ -176,55 +229,7 @@ impl EarlyEndpoint {
     pub(crate) fn new(client: &Client, config: &Config) -> Option<Self> {
         let pod = config.pod.as_ref().filter(|_| config.host.is_none())?;
         let name = format!("{}-early-{}", config.service, pod.uid);
-        let metadata = ObjectMeta {
-            name: Some(name.clone()),
-            namespace: Some(config.namespace.clone()),
-            labels: Some(
-                [
-                    (SERVICE_NAME.to_owned(), config.service.clone()),
-                    (MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned()),
-                ]
-                .into(),
-            ),
-            // The slice goes with the pod, should we end before we take it away.
-            owner_references: Some(vec![OwnerReference {
-                api_version: "v1".to_owned(),
-                kind: "Pod".to_owned(),
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-                ..OwnerReference::default()
-            }]),
-            ..ObjectMeta::default()
-        };
-        let endpoint = Endpoint {
-            addresses: vec![pod.ip.to_string()],
-            conditions: Some(EndpointConditions {
-                ready: Some(true),
-                ..EndpointConditions::default()
-            }),
-            target_ref: Some(ObjectReference {
-                kind: Some("Pod".to_owned()),
-                namespace: Some(config.namespace.clone()),
-                name: Some(pod.name.clone()),
-                uid: Some(pod.uid.clone()),
-                ..ObjectReference::default()
-            }),
-            ..Endpoint::default()
-        };
-        let slice = EndpointSlice {
-            metadata,
-            address_type: match pod.ip {
-                IpAddr::V4(_) => "IPv4".to_owned(),
-                IpAddr::V6(_) => "IPv6".to_owned(),
-            },
-            endpoints: vec![endpoint],
-            ports: Some(vec![EndpointPort {
-                name: Some(PORT_NAME.to_owned()),
-                port: Some(i32::from(config.bind.port())),
-                protocol: Some("TCP".to_owned()),
-                ..EndpointPort::default()
-            }]),
-        };
+        let slice = slice(&name, pod, config);
         let api = Api::namespaced(client.clone(), &config.namespace);
         let (service, pod_uid) = (config.service.clone(), pod.uid.clone());
         Some(Self {

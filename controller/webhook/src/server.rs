@@ -1,18 +1,10 @@
 //! The webhooks behind [`berth_http`]: routes, the memory for reviews, the drain.
 
-pub(crate) mod admission;
-pub(crate) mod conversion;
-mod disrupt;
-mod evict;
-mod gate;
-mod guard;
-pub(crate) mod inject;
 mod judge;
 mod kept;
-pub(crate) mod pin;
-mod pod_review;
-mod recreate;
+mod refusal;
 mod review_kinds;
+pub(crate) mod reviews;
 mod token;
 mod turns;
 
@@ -35,21 +27,20 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::deletions::GUARD_PATH;
-use crate::missing::Missing;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
-use crate::pods::{
-    DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, NotYet, PIN_PATH, RECREATE_PATH,
-};
+use crate::pods::{DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, PIN_PATH, RECREATE_PATH};
 use crate::secret_path::SecretPath;
-use admission::{Asker, Look};
 pub use judge::Judge;
 pub(crate) use judge::Phase;
 use kept::Kept;
-use pod_review::{Head, Unanswered};
+use refusal::{Refusal, unanswered, unread};
 use review_kinds::{Handler, Kind, Kinds, LARGEST};
+use reviews::admission::{Asker, Look};
+use reviews::pod_review::Head;
+use reviews::{Asking, Question, inject};
 pub use token::NO_TOKEN;
 pub(crate) use token::Token;
-use turns::{Turns, WAIT};
+use turns::WAIT;
 
 /// Until a request is answered to its last byte; the apiserver waits for none of them longer than that.
 const REQUEST: Duration = Duration::from_secs(30);
@@ -63,20 +54,7 @@ struct Shared {
     kinds: Arc<Kinds>,
     /// Addresses from which reviews came by a path that the apiserver alone is told.
     apiservers: Mutex<BTreeSet<IpAddr>>,
-    /// What the apiserver is asked at once about templates, in the controller's name.
-    templates: Turns,
-    /// What the apiserver is asked at once about namespaces: a pod does not wait for templates.
-    namespaces: Turns,
-    /// What the apiserver is asked at once about the pods of requests.
-    requests: Turns,
-    /// What the apiserver is asked at once about the pods of evictions: a flood of requests holds up no drain.
-    evictions: Turns,
-    /// What budgets are asked at once. Each question is several reads and a write.
-    budgets: Turns,
-    /// What the apiserver is asked at once about the contents of namespaces and kinds: lists, so few of them are held in memory.
-    deletions: Turns,
-    /// Pods that reviews named and that do not exist.
-    missing: Missing,
+    asking: Asking,
     judge: Judge,
     kept: Kept,
 }
@@ -128,13 +106,7 @@ impl Server {
             phase: phase.clone(),
             kinds: self.kinds,
             apiservers: Mutex::default(),
-            templates: Turns::new(8),
-            namespaces: Turns::new(8),
-            requests: Turns::new(8),
-            evictions: Turns::new(8),
-            budgets: Turns::new(32),
-            deletions: Turns::new(2),
-            missing: Missing::default(),
+            asking: Asking::default(),
             judge,
             kept: Kept::default(),
         });
@@ -170,9 +142,6 @@ impl Drop for MayBeTold<'_> {
         }
     }
 }
-
-/// A refusal before any review could be read.
-struct Refusal(StatusCode, String);
 
 async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Answer> {
     let draining = *shared.phase.borrow() != Phase::Serving;
@@ -272,18 +241,7 @@ async fn answer(
     handler: Handler,
     shared: &Arc<Shared>,
 ) -> Result<(Vec<u8>, Share), Refusal> {
-    if request.method() != Method::POST {
-        return Err(Refusal(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "reviews are POSTed".to_owned(),
-        ));
-    }
-    let Some(caller) = request.extensions().get::<Caller>().cloned() else {
-        return Err(Refusal(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the caller is not known".to_owned(),
-        ));
-    };
+    let caller = poster(&request)?;
     let is_stranger = matches!(handler, Handler::Validate(Asker::Anybody));
     // Strangers say any namespace, and share one turn.
     let turn_of = |namespace: &str| {
@@ -312,7 +270,7 @@ async fn answer(
     let (look, share, _working) = if begun.is_whole() {
         let working = caller.working();
         (
-            handler.look(begun.bytes(), &shared.judge),
+            reviews::look(handler, begun.bytes(), &shared.judge),
             Share::default(),
             working,
         )
@@ -330,9 +288,31 @@ async fn answer(
                 Share::default()
             };
             let namespace = turn_of(question.namespace());
-            Ok((question.answer(&namespace, shared, began).await?, share))
+            Ok((
+                question
+                    .answer(&namespace, (&shared.judge, &shared.asking), began)
+                    .await?,
+                share,
+            ))
         }
     }
+}
+
+/// The caller of a request that may be a review.
+fn poster(request: &Request<Incoming>) -> Result<Caller, Refusal> {
+    if request.method() != Method::POST {
+        return Err(Refusal(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "reviews are POSTed".to_owned(),
+        ));
+    }
+    let caller = request.extensions().get::<Caller>().cloned();
+    caller.ok_or_else(|| {
+        Refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the caller is not known".to_owned(),
+        )
+    })
 }
 
 /// Reads a review above [`SMALL`] and looks at it, in a turn of its namespace. The connection gives way to others until it is read.
@@ -354,7 +334,7 @@ async fn large_look(
     let aside = tokio::task::spawn_blocking(move || {
         // Turn and memory end with the work, also if the caller waits for it no longer.
         let _turn = turn;
-        (handler.look(&bytes, &shared.judge), share)
+        (reviews::look(handler, &bytes, &shared.judge), share)
     });
     let failed = |error| {
         Refusal(
@@ -379,184 +359,6 @@ impl Shared {
         }
         true
     }
-}
-
-/// What only the apiserver can tell.
-enum Question {
-    Template(admission::Question),
-    Namespace(inject::Question),
-    Pod(recreate::Question),
-    Eviction(evict::Question),
-    Budgets(disrupt::Question),
-    Deletion(guard::Question),
-}
-
-impl Question {
-    /// The namespace whose turn it takes.
-    fn namespace(&self) -> &str {
-        match self {
-            Self::Template(question) => question.namespace(),
-            Self::Namespace(question) => question.namespace(),
-            Self::Pod(question) => question.namespace(),
-            Self::Eviction(question) => question.namespace(),
-            Self::Budgets(question) => question.namespace(),
-            Self::Deletion(question) => question.namespace(),
-        }
-    }
-
-    /// The answer to a review whose caller waits since then.
-    async fn answer(
-        self,
-        namespace: &str,
-        shared: &Shared,
-        began: Instant,
-    ) -> Result<Vec<u8>, Refusal> {
-        match self {
-            Self::Template(question) => {
-                let answered = match shared.templates.take(namespace).await {
-                    Some(_asking) => question.answer(&shared.judge).await,
-                    // Nothing is known, so nothing is refused: the controller asks again.
-                    None => question.unasked(),
-                };
-                answered.map_err(|error| no_review(&error))
-            }
-            Self::Namespace(question) => {
-                let answered = async {
-                    let turn = shared.namespaces.take(namespace).await;
-                    let _asking = turn.ok_or_else(inject::Question::unasked)?;
-                    question.answer(&shared.judge).await
-                };
-                let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
-                answered
-                    .unwrap_or_else(|_| Err(inject::Question::unasked()))
-                    .map_err(unanswered)
-            }
-            Self::Budgets(question) => {
-                let turn = tokio::time::timeout_at(
-                    began + disrupt::PATIENCE,
-                    shared.budgets.take(namespace),
-                )
-                .await;
-                let answered = match turn.ok().flatten() {
-                    Some(_asking) => question.answer(&shared.judge, began).await,
-                    None => question.unasked(&shared.judge),
-                };
-                answered.map_err(unanswered)
-            }
-            Self::Eviction(question) => {
-                let asked = async {
-                    let turn = shared.evictions.take(namespace).await;
-                    let _asking = turn.ok_or(NotYet("pods, for it is asked too often"))?;
-                    question
-                        .pods_uid(&shared.judge.client, &shared.missing)
-                        .await
-                };
-                let asked = tokio::time::timeout(recreate::PATIENCE, asked).await;
-                let asked = asked.unwrap_or(Err(NotYet("pods in time")));
-                question.answer(asked, &shared.judge).map_err(unanswered)
-            }
-            Self::Deletion(question) => {
-                let counted = async {
-                    let _asking = shared
-                        .deletions
-                        .take(namespace)
-                        .await
-                        .ok_or(guard::Unlisted::Busy)?;
-                    question.count(&shared.judge.client).await
-                };
-                let counted = tokio::time::timeout(guard::PATIENCE, counted).await;
-                let counted = counted.unwrap_or(Err(guard::Unlisted::Late));
-                question
-                    .answer(counted, &shared.judge)
-                    .map_err(|error| no_review(&error))
-            }
-            Self::Pod(question) => {
-                let answered = match shared.requests.take(namespace).await {
-                    Some(_asking) => question.answer(&shared.judge, &shared.missing).await,
-                    None => question.unasked(),
-                };
-                answered.map_err(|error| no_review(&error))
-            }
-        }
-    }
-}
-
-impl Handler {
-    /// Whether only the apiserver knows the path.
-    fn is_secret(self) -> bool {
-        !matches!(self, Self::Convert | Self::Validate(Asker::Anybody))
-    }
-
-    fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look<Question>, Refusal> {
-        let answer = match (self, &judge.records, &judge.injector) {
-            (Self::Validate(asker), ..) => {
-                let look =
-                    admission::look(bytes, judge, asker).map_err(|error| no_review(&error))?;
-                return Ok(look.map(Question::Template));
-            }
-            (Self::Recreate, ..) => {
-                return Ok(recreate::look(bytes, judge)
-                    .map_err(|error| no_review(&error))?
-                    .map(Question::Pod));
-            }
-            (Self::Disrupt, ..) => {
-                return Ok(disrupt::look(bytes)
-                    .map_err(|error| no_review(&error))?
-                    .map(Question::Budgets));
-            }
-            (Self::Guard, ..) => {
-                return Ok(guard::look(bytes)
-                    .map_err(|error| no_review(&error))?
-                    .map(Question::Deletion));
-            }
-            (Self::Evict, ..) => {
-                return Ok(evict::look(bytes)
-                    .map_err(|error| no_review(&error))?
-                    .map(Question::Eviction));
-            }
-            (Self::Inject, _, Some(injector)) => {
-                return Ok(inject::look(bytes, &**injector)
-                    .map_err(unanswered)?
-                    .map(Question::Namespace));
-            }
-            (Self::Pin, Some(records), _) => pin::review(bytes, &**records),
-            (Self::Gate, ..) => {
-                gate::review(bytes, judge.injector.as_deref()).map_err(Unanswered::NoReview)
-            }
-            (Self::Convert | Self::Pin | Self::Inject, ..) => {
-                conversion::review(bytes).map_err(Unanswered::NoReview)
-            }
-        };
-        answer.map(Look::Answer).map_err(unanswered)
-    }
-}
-
-/// Whether a body is read as the review of a pod that is taken out of service.
-pub fn reads_disruption(body: &[u8]) -> bool {
-    disrupt::look(body).is_ok()
-}
-
-/// Whether a body is read as the review of an eviction.
-pub fn reads_eviction(body: &[u8]) -> bool {
-    evict::look(body).is_ok()
-}
-
-fn unread(error: BodyError) -> Refusal {
-    Refusal(error.status(), error.to_string())
-}
-
-fn unanswered(error: Unanswered) -> Refusal {
-    match error {
-        Unanswered::NoReview(error) => no_review(&error),
-        Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-    }
-}
-
-fn no_review(error: &serde_json::Error) -> Refusal {
-    Refusal(
-        StatusCode::BAD_REQUEST,
-        format!("the body is no review: {error}"),
-    )
 }
 
 #[cfg(test)]

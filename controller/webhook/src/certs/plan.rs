@@ -149,39 +149,9 @@ pub fn plan(
         reason,
         look_again: now,
     };
-    let Some(newest) = stored.authorities.first() else {
-        return act(Change::Begin, "there are no usable certificates yet");
-    };
-    if newest.over(now) {
-        return act(Change::Begin, "the authority has expired");
-    }
-    let working = stored
-        .leaf
-        .as_ref()
-        .filter(|leaf| stored.is_valid(leaf, now));
-    if !newest.has_begun(now) {
-        return act(
-            Change::AddAuthority,
-            "the newest authority is not valid yet: a replica's clock is, or was, wrong",
-        );
-    }
-    if !stored.can_sign {
-        return match working {
-            Some(_) => act(
-                Change::AddAuthority,
-                "the newest authority's key is missing",
-            ),
-            None => act(
-                Change::Begin,
-                "neither a working certificate nor the key to sign one is there",
-            ),
-        };
-    }
-    let Some(leaf) = working else {
-        return act(
-            Change::IssueLeaf,
-            "no serving certificate is there that is valid now",
-        );
+    let (newest, leaf) = match working(now, stored) {
+        Ok(working) => working,
+        Err((change, reason)) => return act(change, reason),
     };
     let newest_due = newest.due(policy.ca_validity);
     if now >= newest_due {
@@ -223,6 +193,38 @@ pub fn plan(
         change: None,
         reason: "all certificates are good",
         look_again: next,
+    }
+}
+
+/// The newest authority and the serving certificate that works now; otherwise the change that makes them, and why.
+fn working(now: Timestamp, stored: &Stored) -> Result<(&Span, &Leaf), (Change, &'static str)> {
+    let Some(newest) = stored.authorities.first() else {
+        return Err((Change::Begin, "there are no usable certificates yet"));
+    };
+    if newest.over(now) {
+        return Err((Change::Begin, "the authority has expired"));
+    }
+    if !newest.has_begun(now) {
+        return Err((
+            Change::AddAuthority,
+            "the newest authority is not valid yet: a replica's clock is, or was, wrong",
+        ));
+    }
+    let leaf = stored.leaf.as_ref();
+    match leaf.filter(|leaf| stored.is_valid(leaf, now)) {
+        Some(leaf) if stored.can_sign => Ok((newest, leaf)),
+        Some(_) => Err((
+            Change::AddAuthority,
+            "the newest authority's key is missing",
+        )),
+        None if stored.can_sign => Err((
+            Change::IssueLeaf,
+            "no serving certificate is there that is valid now",
+        )),
+        None => Err((
+            Change::Begin,
+            "neither a working certificate nor the key to sign one is there",
+        )),
     }
 }
 

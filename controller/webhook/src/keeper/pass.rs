@@ -81,71 +81,60 @@ impl Keeper {
         }
         self.publish_pods_ahead().await;
         for _ in 0..CHANGES_PER_PASS {
-            let (stored, material) = self.read_secret().await?;
-            self.secret_path.learn(&material.ca_key, material.paths);
-            let (facts, now) = (material.facts(), Timestamp::now());
-            self.validity.set(&facts);
-            self.load(&material, &facts, now);
-            let published = if material.authorities.is_empty() {
-                Published {
-                    missing: None,
-                    pods_failed: false,
-                    paths_in: None,
-                }
-            } else {
-                self.publish(&material.bundle()).await?
-            };
-            let Published {
-                missing,
-                pods_failed,
-                paths_in,
-            } = published;
-            self.published = held(
-                self.published.take(),
-                material.bundle(),
-                missing.is_none(),
-                now,
-            );
-            let since = self.published.as_ref().map(|(_, since)| *since);
-            let plan = plan(now, &facts, since, &self.policy);
-            let Some(change) = plan.change else {
-                let rotates_in = self.rotate_paths(stored, &material).await;
-                if rotates_in == Some(Duration::ZERO) {
-                    continue;
-                }
-                let look_again: Duration = plan
-                    .look_again
-                    .duration_since(now)
-                    .try_into()
-                    .unwrap_or_default();
-                let look_again = if pods_failed {
-                    look_again.min(PODS_AGAIN)
-                } else {
-                    look_again
-                };
-                let look_again = paths_in
-                    .into_iter()
-                    .chain(rotates_in)
-                    .fold(look_again, Duration::min);
-                return Ok(Passed {
-                    missing: missing.or_else(|| self.not_loaded()),
-                    look_again,
-                });
-            };
-            let next = material.after(change, now, &self.policy)?;
-            if self.write_secret(stored, &next).await? {
-                info!(
-                    secret = self.secret,
-                    ?change,
-                    reason = plan.reason,
-                    "changed the certificates"
-                );
+            if let Some(passed) = self.change_once().await? {
+                return Ok(passed);
             }
         }
         Ok(Passed {
             missing: Some("the certificates are changing".to_owned()),
             look_again: Duration::from_secs(1),
         })
+    }
+
+    /// Serves and publishes what the Secret has, and makes the change that is due; `None` where the Secret is to be read again.
+    async fn change_once(&mut self) -> Result<Option<Passed>, Error> {
+        let (stored, material) = self.read_secret().await?;
+        self.secret_path.learn(&material.ca_key, material.paths);
+        let (facts, now) = (material.facts(), Timestamp::now());
+        self.validity.set(&facts);
+        self.load(&material, &facts, now);
+        let published = if material.authorities.is_empty() {
+            Published::default()
+        } else {
+            self.publish(&material.bundle()).await?
+        };
+        self.published = held(
+            self.published.take(),
+            material.bundle(),
+            published.missing.is_none(),
+            now,
+        );
+        let since = self.published.as_ref().map(|(_, since)| *since);
+        let plan = plan(now, &facts, since, &self.policy);
+        let Some(change) = plan.change else {
+            let rotates_in = self.rotate_paths(stored, &material).await;
+            if rotates_in == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            let due = plan.look_again.duration_since(now);
+            let due = due.try_into().unwrap_or_default();
+            let pods_in = published.pods_failed.then_some(PODS_AGAIN);
+            let times = [published.paths_in, rotates_in, pods_in];
+            return Ok(Some(Passed {
+                missing: published.missing.or_else(|| self.not_loaded()),
+                look_again: times.into_iter().flatten().fold(due, Duration::min),
+            }));
+        };
+        let next = material.after(change, now, &self.policy)?;
+        if self.write_secret(stored, &next).await? {
+            info!(
+                secret = self.secret,
+                ?change,
+                reason = plan.reason,
+                "changed the certificates"
+            );
+        }
+        Ok(None)
     }
 
     /// Raises the number of the secret paths where that is due. Says when to look again; zero where the Secret is another by now. The

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 /// What came of it.
+#[derive(Default)]
 pub(super) struct Published {
     /// Why clients cannot trust us yet.
     pub(super) missing: Option<String>,

@@ -275,29 +275,7 @@ impl Disruptions {
         endpoint: &Endpoint,
         trust: (&str, &str),
     ) -> Vec<Value> {
-        let annotation = |key: &str| format!("oldObject.metadata.?annotations[?'{key}']");
-        let mut of_pods = vec![
-            condition(
-                "is-there",
-                "oldObject != null && !has(oldObject.metadata.deletionTimestamp)".to_owned(),
-            ),
-            condition(
-                "has-not-ended",
-                "!(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])".to_owned(),
-            ),
-            condition(
-                "is-no-mirror-pod",
-                format!("!{}.hasValue()", annotation(MIRROR_POD)),
-            ),
-            condition(
-                "is-protected",
-                format!("{}.orValue('') != 'true'", annotation(PUB_NO_PROTECT)),
-            ),
-            condition(
-                "is-not-of-ending-namespace",
-                format!("request.userInfo.username != '{NAMESPACE_CONTROLLER}'"),
-            ),
-        ];
+        let mut of_pods = conditions_of_pods();
         if of_unready.is_empty() {
             let ready = "oldObject.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
             of_pods.push(condition("is-ready", ready.to_owned()));
@@ -338,6 +316,33 @@ impl Disruptions {
         }
         entries
     }
+}
+
+/// The conditions of all entries about pods that are shown.
+fn conditions_of_pods() -> Vec<Value> {
+    let annotation = |key: &str| format!("oldObject.metadata.?annotations[?'{key}']");
+    vec![
+        condition(
+            "is-there",
+            "oldObject != null && !has(oldObject.metadata.deletionTimestamp)".to_owned(),
+        ),
+        condition(
+            "has-not-ended",
+            "!(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])".to_owned(),
+        ),
+        condition(
+            "is-no-mirror-pod",
+            format!("!{}.hasValue()", annotation(MIRROR_POD)),
+        ),
+        condition(
+            "is-protected",
+            format!("{}.orValue('') != 'true'", annotation(PUB_NO_PROTECT)),
+        ),
+        condition(
+            "is-not-of-ending-namespace",
+            format!("request.userInfo.username != '{NAMESPACE_CONTROLLER}'"),
+        ),
+    ]
 }
 
 fn condition(name: &str, expression: String) -> Value {

@@ -2,7 +2,7 @@
 
 use berth_http::{Bodies, BodyLimits};
 
-use super::admission::Asker;
+use super::reviews::admission::Asker;
 use super::turns::{Turns, WAIT};
 
 /// The most bytes of a review that is read.
@@ -85,4 +85,11 @@ pub(super) enum Handler {
     Evict,
     Disrupt,
     Guard,
+}
+
+impl Handler {
+    /// Whether only the apiserver knows the path.
+    pub(super) fn is_secret(self) -> bool {
+        !matches!(self, Self::Convert | Self::Validate(Asker::Anybody))
+    }
 }

@@ -20,7 +20,8 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Judge, Kinds, Phase, Server, admission, conversion};
+use super::reviews::{admission, conversion};
+use super::{Judge, Kinds, Phase, Server};
 use crate::certs::plan::{Change, Policy};
 use crate::certs::resolver::{Resolver, server_config};
 use crate::certs::store::Material;
@@ -425,7 +426,7 @@ async fn a_review_whose_namespace_is_a_path_is_refused_and_the_apiserver_is_not_
     }});
     let review = review.to_string();
     let answer = tokio::select! {
-        answer = super::admission::review(review.as_bytes(), &judge) => answer.unwrap(),
+        answer = admission::review(review.as_bytes(), &judge) => answer.unwrap(),
         _ = apiserver.accept() => panic!("the apiserver was asked"),
     };
     let answer: Value = serde_json::from_slice(&answer).unwrap();

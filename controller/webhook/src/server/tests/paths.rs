@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use crate::pods::{Budgets, Disruption, Injected, Injector, Labels, Lacks, NotYet, Records};
 use crate::secret_path::told;
-use crate::server::admission::{self, Asker, Look};
-use crate::server::{Judge, Token, evict, route};
+use crate::server::reviews::admission::{self, Asker, Look};
+use crate::server::reviews::evict;
+use crate::server::{Judge, Token, route};
 
 /// Knows something of whatever is asked for, of all namespaces.
 #[derive(Debug)]

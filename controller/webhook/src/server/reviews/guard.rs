@@ -16,19 +16,19 @@ use kube::Client;
 use serde::Deserialize;
 
 use super::admission::Look;
-use super::judge::Judge;
 use super::pod_review::Answer;
+use crate::server::judge::Judge;
 
 use guarded::{Guarded, Kind, Spec};
 
-pub(super) use census::Unlisted;
-pub(super) use guarded::Counted;
+pub(in crate::server) use census::Unlisted;
+pub(in crate::server) use guarded::Counted;
 
 /// Less than the apiserver waits for an answer.
-pub(super) const PATIENCE: Duration = Duration::from_millis(4_500);
+pub(in crate::server) const PATIENCE: Duration = Duration::from_millis(4_500);
 
 /// A review that only a count can answer.
-pub(super) struct Question {
+pub(in crate::server) struct Question {
     uid: String,
     user: String,
     guarded: Guarded,
@@ -85,7 +85,7 @@ struct Labels {
 ///
 /// # Errors
 /// The text is no AdmissionReview of a deletion.
-pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
+pub(in crate::server) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Review<'a> {
         #[serde(borrow)]
@@ -127,7 +127,7 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
 
 impl Question {
     /// The namespace that is to be deleted; empty for a definition, which is in none.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::server) fn namespace(&self) -> &str {
         if self.guarded.kind == Kind::Namespace {
             &self.guarded.name
         } else {
@@ -139,7 +139,7 @@ impl Question {
     ///
     /// # Errors
     /// It cannot be told.
-    pub(super) async fn count(&self, client: &Client) -> Counted {
+    pub(in crate::server) async fn count(&self, client: &Client) -> Counted {
         let counted = self.guarded.listings()?.into_iter().map(async |listing| {
             let living = listing.count(client).await?;
             Ok((listing, living))
@@ -151,7 +151,7 @@ impl Question {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) fn answer(
+    pub(in crate::server) fn answer(
         self,
         counted: Counted,
         judge: &Judge,

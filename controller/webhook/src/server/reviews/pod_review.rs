@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 /// The question.
 #[derive(Deserialize)]
-pub(super) struct Request<'a> {
+pub(in crate::server) struct Request<'a> {
     #[serde(borrow)]
-    pub(super) uid: Cow<'a, str>,
+    pub(in crate::server) uid: Cow<'a, str>,
     /// Where the object is created.
     #[serde(borrow, default)]
-    pub(super) namespace: Cow<'a, str>,
+    pub(in crate::server) namespace: Cow<'a, str>,
     /// The object's text: what it may be, its reader weighs before it makes a tree of it.
     #[serde(borrow)]
     object: Option<&'a RawValue>,
@@ -24,7 +24,7 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// The text of the object; `None` where there is none.
-    pub(super) fn object(&self) -> Option<&'a str> {
+    pub(in crate::server) fn object(&self) -> Option<&'a str> {
         self.object
             .map(RawValue::get)
             .filter(|text| text.starts_with('{'))
@@ -35,7 +35,7 @@ impl<'a> Request<'a> {
 ///
 /// # Errors
 /// The text is none.
-pub(super) fn read(body: &[u8]) -> Result<Request<'_>, serde_json::Error> {
+pub(in crate::server) fn read(body: &[u8]) -> Result<Request<'_>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Review<'a> {
         #[serde(borrow)]
@@ -46,14 +46,14 @@ pub(super) fn read(body: &[u8]) -> Result<Request<'_>, serde_json::Error> {
 
 /// What a review says first, which is found without the rest of it. The apiserver writes it before the object.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) uid: String,
-    pub(super) namespace: String,
+pub(in crate::server) struct Head {
+    pub(in crate::server) uid: String,
+    pub(in crate::server) namespace: String,
 }
 
 impl Head {
     /// Of a review's beginning; empty where it is not there.
-    pub(super) fn of(begin: &[u8]) -> Self {
+    pub(in crate::server) fn of(begin: &[u8]) -> Self {
         let mut head = Self::default();
         // Where the text is cut, its reader fails, and what it has found before counts.
         let _ = head.deserialize(&mut serde_json::Deserializer::from_slice(begin));
@@ -101,10 +101,10 @@ pub(crate) enum Unanswered {
 }
 
 /// The answer, which lets the pod through as it is until something else is said.
-pub(super) struct Answer(Value);
+pub(in crate::server) struct Answer(Value);
 
 impl Answer {
-    pub(super) fn to(uid: &str) -> Self {
+    pub(in crate::server) fn to(uid: &str) -> Self {
         Self(json!({"uid": uid, "allowed": true}))
     }
 
@@ -112,7 +112,7 @@ impl Answer {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) fn change(
+    pub(in crate::server) fn change(
         &mut self,
         before: &Value,
         after: &Value,
@@ -124,13 +124,13 @@ impl Answer {
     }
 
     /// The pod is not created.
-    pub(super) fn refuse(&mut self, message: &str) {
+    pub(in crate::server) fn refuse(&mut self, message: &str) {
         self.0["allowed"] = json!(false);
         self.0["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
     }
 
     /// Whoever creates the pod is told.
-    pub(super) fn warn<'a>(&mut self, warnings: impl Iterator<Item = &'a str>) {
+    pub(in crate::server) fn warn<'a>(&mut self, warnings: impl Iterator<Item = &'a str>) {
         self.0["warnings"] = warnings.collect();
     }
 
@@ -138,7 +138,7 @@ impl Answer {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(in crate::server) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(
             &json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": self.0}),
         )

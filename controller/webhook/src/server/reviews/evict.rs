@@ -12,11 +12,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::admission::Look;
-use super::judge::Judge;
 use super::pod_review::{Answer, Unanswered, read};
 use super::recreate::{Unknown, get};
 use crate::missing::Missing;
 use crate::pods::NotYet;
+use crate::server::judge::Judge;
 
 /// What an eviction may be at most: it has a name and a few options. A larger one is bound to no pod, and is refused later.
 const LIMITS: Limits = Limits {
@@ -25,7 +25,7 @@ const LIMITS: Limits = Limits {
 };
 
 /// What the apiserver is asked: the uid of the pod.
-pub(super) struct Question {
+pub(in crate::server) struct Question {
     uid: String,
     namespace: String,
     eviction: Value,
@@ -35,7 +35,7 @@ pub(super) struct Question {
 ///
 /// # Errors
 /// The text is no AdmissionReview of an eviction.
-pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
+pub(in crate::server) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     let request = read(body)?;
     let text = request
         .object()
@@ -59,7 +59,7 @@ const UID: &str = "/deleteOptions/preconditions/uid";
 
 impl Question {
     /// The namespace of the review.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::server) fn namespace(&self) -> &str {
         &self.namespace
     }
 
@@ -68,7 +68,7 @@ impl Question {
     ///
     /// # Errors
     /// Neither has one.
-    pub(super) fn answer(
+    pub(in crate::server) fn answer(
         self,
         asked: Result<Option<String>, NotYet>,
         judge: &Judge,
@@ -101,7 +101,7 @@ impl Question {
     ///
     /// # Errors
     /// The apiserver does not say.
-    pub(super) async fn pods_uid(
+    pub(in crate::server) async fn pods_uid(
         &self,
         client: &Client,
         missing: &Missing,

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::admission::Look;
-use super::judge::Judge;
 use super::pod_review::Unanswered;
 use crate::pods::{Change, Changed, Disruption, NotYet};
+use crate::server::judge::Judge;
 
 /// Less than the apiserver waits for an answer about a pod that is to go.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+pub(in crate::server) const PATIENCE: Duration = Duration::from_secs(4);
 /// The longest name of a user that is told.
 const LONGEST_USER: usize = 256;
 
 /// A review that only budgets can answer.
-pub(super) struct Question {
+pub(in crate::server) struct Question {
     uid: String,
     disruption: Box<Disruption>,
 }
@@ -92,7 +92,7 @@ struct Preconditions {
 ///
 /// # Errors
 /// The text is no AdmissionReview.
-pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
+pub(in crate::server) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Review<'a> {
         #[serde(borrow)]
@@ -116,42 +116,19 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
         (_, "resize") => Change::Resize,
         _ => Change::Update,
     };
-    let (eviction, new) = if change == Change::Evict {
-        (object, None)
-    } else {
-        (None, object)
-    };
-    let eviction = eviction
-        .map(|text| serde_json::from_str::<Eviction>(text.get()))
-        .transpose()?;
-    let options = eviction
-        .and_then(|eviction| eviction.delete_options)
-        .unwrap_or_default();
+    let is_eviction = change == Change::Evict;
+    let options = options(object.filter(|_| is_eviction))?;
     let is_dry_run = dry_run || options.dry_run.is_some_and(|all| !all.is_empty());
-    // The review of a pod that goes with a collection has the pod's name in the object alone.
-    let shown = old_object.and_then(|text| serde_json::from_str::<Named>(text.get()).ok());
-    let shown = shown
-        .map(|shown| shown.metadata.name)
-        .filter(|name| !name.is_empty());
+    let new = object.filter(|_| !is_eviction);
     let object = old_object.map(|text| Pod::read(text.get()));
     let new =
         new.filter(|new| Limits::check_pod(new.get()).is_ok() && !matches!(object, Some(Err(_))));
-    // Both trees end here: what waits for budgets holds a slim pod.
-    let tree = |text: &RawValue| serde_json::from_str::<Value>(text.get());
-    let old = if new.is_some() {
-        old_object.map(tree).transpose()?.unwrap_or_default()
-    } else {
-        Value::Null
-    };
-    let new = new
-        .map(tree)
-        .transpose()?
-        .map(|new| Changed::of(&old, &new));
+    let new = new.map(|new| changed(old_object, new)).transpose()?;
     let mut user = user_info.username;
     user.truncate(user.floor_char_boundary(LONGEST_USER));
     let disruption = Disruption {
         namespace,
-        pod: shown.unwrap_or(name),
+        pod: old_object.and_then(shown_name).unwrap_or(name),
         object,
         uid: options
             .preconditions
@@ -168,9 +145,31 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     }))
 }
 
+/// The options of an eviction.
+fn options(eviction: Option<&RawValue>) -> Result<DeleteOptions, serde_json::Error> {
+    let eviction = eviction.map(|text| serde_json::from_str::<Eviction>(text.get()));
+    let options = eviction
+        .transpose()?
+        .and_then(|eviction| eviction.delete_options);
+    Ok(options.unwrap_or_default())
+}
+
+/// The name in the object: the review of a pod that goes with a collection has it there alone.
+fn shown_name(object: &RawValue) -> Option<String> {
+    let Named { metadata } = serde_json::from_str(object.get()).ok()?;
+    Some(metadata.name).filter(|name| !name.is_empty())
+}
+
+/// What an update changes. Both trees end here: what waits for budgets holds a slim pod.
+fn changed(old: Option<&RawValue>, new: &RawValue) -> Result<Changed, serde_json::Error> {
+    let tree = |text: &RawValue| serde_json::from_str::<Value>(text.get());
+    let old = old.map(tree).transpose()?.unwrap_or_default();
+    Ok(Changed::of(&old, &tree(new)?))
+}
+
 impl Question {
     /// The namespace of the review.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::server) fn namespace(&self) -> &str {
         &self.disruption.namespace
     }
 
@@ -180,7 +179,11 @@ impl Question {
     ///
     /// # Errors
     /// They say nothing, and the failure policy lets pods go.
-    pub(super) async fn answer(self, judge: &Judge, began: Instant) -> Result<Vec<u8>, Unanswered> {
+    pub(in crate::server) async fn answer(
+        self,
+        judge: &Judge,
+        began: Instant,
+    ) -> Result<Vec<u8>, Unanswered> {
         let budgets = judge
             .budgets
             .as_ref()
@@ -200,7 +203,7 @@ impl Question {
     ///
     /// # Errors
     /// The failure policy lets pods go.
-    pub(super) fn unasked(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+    pub(in crate::server) fn unasked(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let Disruption { namespace, pod, .. } = &*self.disruption;
         if judge
             .budgets

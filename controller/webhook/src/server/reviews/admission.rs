@@ -8,8 +8,8 @@ use kube::core::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::judge::Judge;
 use crate::kinds;
+use crate::server::judge::Judge;
 
 /// How often it is looked whether a fault beside other objects stays, and how long between.
 const LOOKS: u32 = 10;
@@ -78,7 +78,7 @@ pub(crate) enum Look<Q> {
 
 impl<Q> Look<Q> {
     /// With another kind of question.
-    pub(super) fn map<R>(self, question: impl FnOnce(Q) -> R) -> Look<R> {
+    pub(in crate::server) fn map<R>(self, question: impl FnOnce(Q) -> R) -> Look<R> {
         match self {
             Self::Answer(answer) => Look::Answer(answer),
             Self::Asks(asks) => Look::Asks(question(asks)),
@@ -187,7 +187,7 @@ impl Beside {
 
 impl Question {
     /// The namespace of the review.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::server) fn namespace(&self) -> &str {
         &self.namespace
     }
 

@@ -13,15 +13,15 @@ use berth_workload::objects::pod::Pod;
 use serde::de::Error;
 
 use super::admission::Look;
-use super::judge::Judge;
 use super::pod_review::{Answer, Head, Unanswered, read};
-use super::review_kinds::LARGEST;
 use crate::pods::{Injected, Injector, Labels, Lacks, NotYet};
+use crate::server::judge::Judge;
+use crate::server::review_kinds::LARGEST;
 
 /// The most bytes of a warning; a client shows no longer ones.
 const LONGEST_WARNING: usize = 250;
 /// The longest wait for a namespace: the apiserver waits for us, and a client for it.
-pub(super) const PATIENCE: Duration = Duration::from_millis(900);
+pub(in crate::server) const PATIENCE: Duration = Duration::from_millis(900);
 
 /// A review of a pod whose namespace is not known yet, or not as it is now. It may have come or changed a moment ago, and a pod right
 /// behind it. Of the pod it holds the text, because a tree takes many times as much.
@@ -106,7 +106,7 @@ fn answered(uid: &str, pod: &Value, injected: Injected) -> Result<Vec<u8>, serde
 
 impl Question {
     /// The namespace of the review.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::server) fn namespace(&self) -> &str {
         &self.namespace
     }
 
@@ -114,7 +114,7 @@ impl Question {
     ///
     /// # Errors
     /// It says nothing, so the failure policy decides.
-    pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+    pub(in crate::server) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let unknown = NotYet("namespaces");
         let injector = judge.injector.as_ref().ok_or(unknown)?;
         let labels = labels(&judge.client, &self.namespace)
@@ -129,7 +129,7 @@ impl Question {
     }
 
     /// There is no answer where it is not asked.
-    pub(super) fn unasked() -> Unanswered {
+    pub(in crate::server) fn unasked() -> Unanswered {
         NotYet("namespaces").into()
     }
 }

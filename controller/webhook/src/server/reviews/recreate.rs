@@ -18,15 +18,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::admission::Look;
-use super::judge::Judge;
 use super::pod_review::{Answer, read};
 use crate::missing::Missing;
+use crate::server::judge::Judge;
 
 /// Less than the apiserver waits for an answer. After it the controller fills the request in.
-pub(super) const PATIENCE: Duration = Duration::from_millis(1500);
+pub(in crate::server) const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What the apiserver is asked: about the pod, and about its node.
-pub(super) struct Question {
+pub(in crate::server) struct Question {
     uid: String,
     namespace: String,
     request: Value,
@@ -37,7 +37,10 @@ pub(super) struct Question {
 ///
 /// # Errors
 /// The text is no AdmissionReview of an object.
-pub(super) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_json::Error> {
+pub(in crate::server) fn look(
+    body: &[u8],
+    judge: &Judge,
+) -> Result<Look<Question>, serde_json::Error> {
     let review = read(body)?;
     let mut answer = Answer::to(&review.uid);
     if let Some(why) = judge.closed.get(CONTAINER_RECREATE_REQUEST.plural) {
@@ -79,7 +82,7 @@ fn pod_name(request: &str) -> String {
 
 impl Question {
     /// The namespace of the review.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::server) fn namespace(&self) -> &str {
         &self.namespace
     }
 
@@ -87,7 +90,7 @@ impl Question {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) async fn answer(
+    pub(in crate::server) async fn answer(
         self,
         judge: &Judge,
         missing: &Missing,
@@ -107,7 +110,7 @@ impl Question {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(in crate::server) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
         Answer::to(&self.uid).written()
     }
 
@@ -161,10 +164,10 @@ impl Question {
 }
 
 /// The apiserver did not say.
-pub(super) struct Unknown;
+pub(in crate::server) struct Unknown;
 
 /// The text of an object; `None` where there is none.
-pub(super) async fn get(
+pub(in crate::server) async fn get(
     client: &Client,
     request: http::Request<Vec<u8>>,
 ) -> Result<Option<String>, Unknown> {

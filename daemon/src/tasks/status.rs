@@ -80,14 +80,7 @@ impl Task {
             }
             State::Running(Running { bytes, .. }) => {
                 status.phase = ImagePullPhase::Pulling;
-                status.message.clear();
-                if self.failures > 0 {
-                    status.message = format!(
-                        "try {} of {tries}; the last one: {}",
-                        self.failures + 1,
-                        self.error
-                    );
-                }
+                status.message = self.last_failure(tries);
                 if let Some(bytes) = bytes {
                     status.report(*bytes);
                 }
@@ -106,6 +99,15 @@ impl Task {
             }
         }
         status
+    }
+
+    /// The message of a pull under way: why the last try failed, if one did.
+    fn last_failure(&self, tries: u32) -> String {
+        if self.failures == 0 {
+            return String::new();
+        }
+        let next = self.failures + 1;
+        format!("try {next} of {tries}; the last one: {}", self.error)
     }
 }
 

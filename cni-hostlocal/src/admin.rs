@@ -19,7 +19,7 @@ use self::asked::{Asked, parse, read_sandboxes};
 
 use crate::{
     commands,
-    config::Sync,
+    config::document::Sync,
     install,
     lease::Owner,
     node,

@@ -1,8 +1,8 @@
 //! The network's configuration, read and checked.
 
-use std::{collections::HashMap, net::IpAddr, num::IntErrorKind, path::PathBuf};
+pub mod document;
 
-use serde::{Deserialize, de::DeserializeOwned};
+use std::{collections::HashMap, net::IpAddr, num::IntErrorKind, path::PathBuf};
 
 use crate::{
     call::{Arguments, is_name},
@@ -11,6 +11,7 @@ use crate::{
     range::{Range, RangeSet, canonical, parse_cidr},
     record::Pod,
 };
+use document::{Document, Ipam, Keep, RangeText, Route, Sync};
 
 /// The versions of CNI that are spoken, the oldest first.
 pub const VERSIONS: [&str; 7] = [
@@ -22,47 +23,6 @@ pub const DATA_DIR: &str = "/var/lib/cni/networks";
 pub const MAX_MINUTES: u32 = 24 * 60;
 /// The pod annotation: for how many minutes after its end a pod's addresses are kept.
 pub const ANNOTATION: &str = "io.kubernetes.cri/reserved-ip-duration";
-
-/// When files are written through to the disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sync {
-    /// Whatever must outlive a loss of power: what is kept for a pod. Other leases end with the boot anyway.
-    #[default]
-    Kept,
-    /// Every lease.
-    Always,
-    /// Nothing.
-    Never,
-}
-
-/// What is done when every address of a set is taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum WhenExhausted {
-    /// Of the namespace with the most addresses kept unused, the reservation that was released first ends.
-    #[default]
-    TakeOldest,
-    /// ADD fails until one ends by itself.
-    Fail,
-}
-
-/// For which pods addresses are kept.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Keep {
-    /// For how many minutes without an annotation; 0 is not at all.
-    pub minutes: u32,
-    /// In which namespaces without an annotation; `*` is all.
-    pub namespaces: Vec<String>,
-    /// In which namespaces a pod's annotation says for how many minutes; `*` is all. In all others it can only ask for less
-    /// than `minutes`: whoever may create pods there must not keep addresses from everybody else.
-    pub annotation_namespaces: Vec<String>,
-    /// The most minutes, whatever says how many. `None`: [`MAX_MINUTES`].
-    pub max_minutes: Option<u32>,
-    /// What is done when every address is taken.
-    pub when_exhausted: WhenExhausted,
-}
 
 /// A configuration.
 #[derive(Debug, Clone)]
@@ -97,118 +57,6 @@ pub struct Request {
     pub routes: Vec<Route>,
     /// A file to take the answer's names of DNS from.
     pub resolv_conf: Option<PathBuf>,
-}
-
-/// A route, as it is answered.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
-pub struct Route {
-    /// The destination.
-    pub dst: String,
-    /// The next hop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gw: Option<String>,
-    /// Whatever else CNI has for routes.
-    #[serde(flatten)]
-    pub more: HashMap<String, serde_json::Value>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Document {
-    #[serde(deserialize_with = "or_default")]
-    name: String,
-    #[serde(deserialize_with = "or_default")]
-    cni_version: String,
-    ipam: Option<Ipam>,
-    #[serde(deserialize_with = "or_default")]
-    runtime_config: RuntimeConfig,
-    args: Option<Args>,
-    #[serde(rename = "cni.dev/valid-attachments")]
-    valid_attachments: Option<Vec<ValidAttachment>>,
-    prev_result: Option<PreviousResult>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Ipam {
-    #[serde(flatten)]
-    range: RangeText,
-    #[serde(deserialize_with = "or_default")]
-    ranges: Vec<Vec<RangeText>>,
-    #[serde(deserialize_with = "or_default")]
-    routes: Vec<Route>,
-    #[serde(deserialize_with = "or_default")]
-    data_dir: String,
-    #[serde(deserialize_with = "or_default")]
-    resolv_conf: String,
-    #[serde(rename = "reservedIPs", deserialize_with = "or_default")]
-    reserved: Keep,
-    #[serde(deserialize_with = "or_default")]
-    sync: Sync,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RangeText {
-    #[serde(deserialize_with = "or_default")]
-    subnet: String,
-    #[serde(deserialize_with = "or_default")]
-    range_start: String,
-    #[serde(deserialize_with = "or_default")]
-    range_end: String,
-    #[serde(deserialize_with = "or_default")]
-    gateway: String,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct RuntimeConfig {
-    #[serde(rename = "ipRanges", deserialize_with = "or_default")]
-    ip_ranges: Vec<Vec<RangeText>>,
-    #[serde(deserialize_with = "or_default")]
-    ips: Vec<String>,
-    #[serde(rename = "io.kubernetes.cri.pod-annotations")]
-    annotations: Option<HashMap<String, String>>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Args {
-    #[serde(deserialize_with = "or_default")]
-    cni: CniArgs,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct CniArgs {
-    #[serde(deserialize_with = "or_default")]
-    ips: Vec<String>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct ValidAttachment {
-    #[serde(rename = "containerID")]
-    container: String,
-    ifname: String,
-}
-
-/// The forms of every version; what is in none of them is passed over.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct PreviousResult {
-    ips: Option<Vec<PreviousAddress>>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct PreviousAddress {
-    address: String,
-}
-
-fn or_default<'a, T: DeserializeOwned + Default, D: serde::Deserializer<'a>>(
-    from: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 fn invalid(message: impl Into<String>) -> Failure {

@@ -5,7 +5,7 @@ use std::{io::Write, net::IpAddr, path::Path};
 use serde::Serialize;
 
 use crate::{
-    config::{Route, VERSIONS},
+    config::{VERSIONS, document::Route},
     failure::Failure,
 };
 

@@ -27,6 +27,7 @@ mod index;
 mod kept;
 mod lock;
 mod mark;
+mod patch;
 mod sandboxes;
 
 use std::{
@@ -44,7 +45,7 @@ use self::{
     files::{Entry, open_or_create, read_entry, remove_empty, remove_file, sync},
     lock::{PATIENCE, lock},
 };
-use crate::{config::Sync, lease::Owner, node, range::canonical};
+use crate::{config::document::Sync, lease::Owner, node, range::canonical};
 
 pub use self::{
     files::{at, names},

@@ -12,7 +12,7 @@ use std::{
 use super::asked::{Asked, read_sandboxes};
 use crate::{
     commands::take_back,
-    config::Sync,
+    config::document::Sync,
     lease::Owner,
     record::Reservation,
     remedy,

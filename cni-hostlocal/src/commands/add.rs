@@ -6,7 +6,7 @@ use super::{check_namespace, open, owned};
 use crate::{
     allocator::offers,
     call::Call,
-    config::{Config, Request, WhenExhausted},
+    config::{Config, Request, document::WhenExhausted},
     failure::{Failure, INTERNAL, TRY_AGAIN_LATER},
     neighbour,
     range::{Range, RangeSet},

@@ -6,7 +6,7 @@ use super::{add::exhausted, open};
 use crate::{
     allocator::offers,
     call::{Call, Command},
-    config::{Config, WhenExhausted},
+    config::{Config, document::WhenExhausted},
     failure::{Failure, INCOMPATIBLE_VERSION, NOT_AVAILABLE},
 };
 

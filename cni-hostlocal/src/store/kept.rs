@@ -3,23 +3,18 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    fs,
-    io::{self, ErrorKind},
+    io::{self},
     net::IpAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
-
-use serde::Deserialize;
 
 use super::{
     Lease, Store,
-    files::{Entry, at, names, read_entry, read_line, remove_empty, remove_file, sync, write_line},
+    files::{names, read_line, remove_empty, remove_file, write_line},
 };
 use crate::{
-    config::Sync,
-    lease::Owner,
+    config::document::Sync,
     node,
-    range::parse_cidr,
     record::{Pod, Reservation},
 };
 
@@ -31,7 +26,7 @@ const MAX_MINUTES: &str = "max-minutes";
 const BUCKET: u64 = 10;
 
 impl Store {
-    fn pods(&self) -> PathBuf {
+    pub(super) fn pods(&self) -> PathBuf {
         self.state.join(PODS)
     }
 
@@ -91,7 +86,7 @@ impl Store {
         self.reschedule(&before, reservation)
     }
 
-    fn at_most(&self, minutes: u32) -> u32 {
+    pub(super) fn at_most(&self, minutes: u32) -> u32 {
         self.max_minutes.map_or(minutes, |most| most.min(minutes))
     }
 
@@ -315,130 +310,9 @@ impl Store {
         }
         Ok(None)
     }
-
-    /// Takes over all reservations of the known patch that are of this network.
-    pub(super) fn migrate_all(&mut self) -> io::Result<()> {
-        for namespace in names(&self.patch)? {
-            let directory = self.patch.join(&namespace);
-            if !directory.is_dir() {
-                continue;
-            }
-            for name in names(&directory)? {
-                let pod = Pod {
-                    namespace: namespace.clone(),
-                    name,
-                };
-                let Some(info) = PatchFile::read(&self.patch_path(&pod))? else {
-                    continue;
-                };
-                if info.owner.interface.is_empty()
-                    || self.reservation(&pod, &info.owner.interface)?.is_none()
-                {
-                    continue;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn patch_path(&self, pod: &Pod) -> PathBuf {
-        // Names that Kubernetes allows have no slash, and nothing else is looked for.
-        let plain = |name: &str| name.replace('/', "_");
-        self.patch
-            .join(plain(&pod.namespace))
-            .join(plain(&pod.name))
-    }
-
-    /// Takes over the known patch's reservation of a pod, if its address is leased in this network as it says.
-    fn migrate(&mut self, pod: &Pod, interface: &str) -> io::Result<Option<Reservation>> {
-        let path = self.patch_path(pod);
-        let Some(info) = PatchFile::read(&path)? else {
-            return Ok(None);
-        };
-        if info.owner.interface != interface
-            || !matches!(self.lease(info.address)?, Lease::Of(owner) if info.owner.is(&owner))
-        {
-            return Ok(None);
-        }
-        let mut reservation = Reservation {
-            pod: pod.clone(),
-            addresses: vec![info.address],
-            owner: info.owner,
-            before: None,
-            netns: String::new(),
-            minutes: self.at_most(info.minutes),
-            released: None,
-        };
-        if info.is_free {
-            self.release(&mut reservation)?;
-        } else {
-            self.set_reservation(&reservation)?;
-        }
-        if self.sync != Sync::Never {
-            sync(&self.pods())?;
-        }
-        remove_file(&path)?;
-        Ok(Some(reservation))
-    }
 }
 
 /// The time by which what ends at `ends` is ended.
 fn bucket(ends: u64) -> u64 {
     ends.div_ceil(BUCKET).saturating_mul(BUCKET)
-}
-
-/// What a file of the known patch says.
-struct PatchFile {
-    owner: Owner,
-    address: IpAddr,
-    minutes: u32,
-    /// No sandbox has it: it was released, or the file is older than this boot.
-    is_free: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PatchDocument {
-    container_id: String,
-    if_name: String,
-    #[serde(rename = "IPConf")]
-    ip_conf: PatchAddress,
-    duration: u32,
-    #[serde(default)]
-    release_time: Option<serde::de::IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct PatchAddress {
-    address: String,
-}
-
-impl PatchFile {
-    /// `None` when there is no file, or it says nothing that can be taken over.
-    fn read(path: &Path) -> io::Result<Option<Self>> {
-        let content = match read_entry(path) {
-            Ok(Entry::File(content)) => content,
-            Ok(Entry::Absent | Entry::Other) => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let Ok(document) = serde_json::from_slice::<PatchDocument>(&content) else {
-            return Ok(None);
-        };
-        let Some((address, _)) = parse_cidr(&document.ip_conf.address) else {
-            return Ok(None);
-        };
-        let written = fs::metadata(path).map_err(at(path))?.modified().ok();
-        let written = written
-            .and_then(|time| Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()));
-        let earlier_boot = written
-            .zip(node::booted())
-            .is_some_and(|(written, booted)| written < booted);
-        Ok(Some(Self {
-            owner: Owner::new(&document.container_id, &document.if_name),
-            address,
-            minutes: document.duration,
-            is_free: document.release_time.is_some() || earlier_boot,
-        }))
-    }
 }

@@ -12,40 +12,32 @@
 //! the apiserver and put into the store, which settles the entry either way.
 
 mod entries;
+pub(crate) mod followed;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use kube::Client;
 use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::client::{self, Failed};
-use crate::feed::event;
+use crate::client::Failed;
 use crate::object::{Object, Resource};
 use crate::store::{Store, is_before, reaches};
 use entries::{Entries, Entry, Want};
+use followed::{Followed, Followee};
 
 /// What is expected, by the uid of the owner that is decided on.
 pub struct Expectations {
     entries: Mutex<Entries>,
     followed: Mutex<HashMap<Resource, Followee>>,
     doubt: Duration,
-}
-
-/// A store in which writes are expected.
-#[derive(Clone)]
-pub(crate) struct Followee {
-    pub(crate) resource: Resource,
-    pub(crate) store: Arc<dyn Followed>,
 }
 
 /// Versions of objects by the plural of their resource.
@@ -72,81 +64,6 @@ pub struct Ticket {
     deadline: Instant,
     /// 0 when nobody follows the resource.
     id: u64,
-}
-
-/// A store as expectations see it, whatever it holds.
-pub(crate) trait Followed: Send + Sync {
-    fn state(&self, namespace: &str, name: &str) -> Option<Seen>;
-    fn position(&self) -> Option<Box<str>>;
-    fn newest_version(&self) -> Option<Box<str>>;
-    fn len(&self) -> usize;
-    fn read<'a>(
-        &'a self,
-        client: &'a Client,
-        namespace: &'a str,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<(), Failed>>;
-}
-
-pub(crate) struct Seen {
-    uid: Box<str>,
-    version: Box<str>,
-    terminating: bool,
-}
-
-impl<T: Object> Followed for Store<T> {
-    fn state(&self, namespace: &str, name: &str) -> Option<Seen> {
-        // What cannot be decoded is seen all the same: whoever decides holds back because of it, and says so.
-        if let Some(odd) = self.unreadable(namespace, name) {
-            return Some(Seen {
-                uid: (*odd.uid).into(),
-                version: (*odd.version).into(),
-                terminating: odd.terminating,
-            });
-        }
-        self.get(namespace, name).map(|object| Seen {
-            uid: object.uid().into(),
-            version: object.resource_version().into(),
-            terminating: object.terminating(),
-        })
-    }
-
-    fn position(&self) -> Option<Box<str>> {
-        self.position()
-    }
-
-    fn newest_version(&self) -> Option<Box<str>> {
-        self.newest_version()
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn read<'a>(
-        &'a self,
-        client: &'a Client,
-        namespace: &'a str,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<(), Failed>> {
-        Box::pin(async move {
-            let (seen, unreadable) = (self.get(namespace, name), self.unreadable(namespace, name));
-            match client::get::<Box<RawValue>>(client, &T::RESOURCE.path(namespace, name)?).await {
-                Ok(text) => match event::one(text.get(), self.limits()) {
-                    Ok(object) => self.apply_read(object),
-                    Err(odd) => self.apply_unreadable_read(*odd),
-                },
-                Err(failed) if failed.code == 404 => {
-                    seen.iter().for_each(|seen| self.remove_seen(seen));
-                    unreadable.iter().for_each(|seen| {
-                        self.remove_unreadable(namespace, name, |odd| odd == &**seen)
-                    });
-                }
-                Err(failed) => return Err(failed),
-            }
-            Ok(())
-        })
-    }
 }
 
 impl Expectations {

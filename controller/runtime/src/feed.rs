@@ -6,6 +6,7 @@
 
 pub mod event;
 mod history;
+mod limits;
 mod lines;
 mod list;
 mod watch;
@@ -15,8 +16,7 @@ pub use event::Odd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::kinds;
-use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
+use berth_api::weight::DEFAULT_MAX_BYTES;
 use http::{Method, Request};
 use kube::Client;
 use tokio::time::Instant;
@@ -24,11 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
-use crate::object::{
-    CONTROLLER_REVISIONS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, Object, POD_DISRUPTION_BUDGETS, PODS,
-    Resource,
-};
+use crate::object::{Object, Resource};
 use crate::store::{Store, is_before, reaches};
+use limits::limits;
 
 /// What a feed follows, and how.
 #[derive(Clone)]
@@ -124,24 +122,6 @@ pub async fn load<T: Object>(
             ..Failed::default()
         }),
     }
-}
-
-/// What an object may be at most. Other kinds of Kubernetes are read into types that hold no more than decisions need.
-fn limits(resource: &Resource, max_bytes: usize) -> Option<Limits> {
-    if *resource == PODS {
-        return Some(Limits::of_pods());
-    }
-    if *resource == POD_DISRUPTION_BUDGETS {
-        return Some(Limits::of_native_budgets());
-    }
-    if [DEPLOYMENTS, NATIVE_STATEFUL_SETS].contains(resource) {
-        return Some(Limits::of_subsets(max_bytes));
-    }
-    if *resource == CONTROLLER_REVISIONS {
-        return Some(Limits::of_revisions(max_bytes));
-    }
-    let kind = kinds::of_plural(resource.plural).filter(|kind| kind.group == resource.group)?;
-    Some((kind.limits)(max_bytes))
 }
 
 struct Feed<T> {

@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Failed, metadata};
 use crate::election::{Leadership, Taken};
-use crate::expectations::{Expectations, Followee};
+use crate::expectations::Expectations;
+use crate::expectations::followed::Followee;
 use crate::object::compare_versions;
 use crate::store::{is_before, reaches};
 

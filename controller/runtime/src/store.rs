@@ -15,12 +15,16 @@ use tokio::sync::watch;
 use crate::feed::event::Odd;
 use crate::object::{Object, Owned, compare_versions};
 
+mod index;
+mod list;
 mod newest;
+pub mod pods;
 mod undecoded;
 mod unreadable;
 mod version;
 mod versions;
 
+pub use index::Index;
 use newest::Newest;
 use undecoded::Undecoded;
 use version::NO_VERSION;
@@ -45,69 +49,6 @@ pub enum Change<T> {
     },
     /// A list has ended: the store now holds everything that existed at one moment. Sent again after every relist.
     Synced,
-}
-
-/// A secondary index: the objects that share a value.
-pub struct Index<T> {
-    /// Names the index within its store.
-    pub name: &'static str,
-    /// The value under which an object is found; `None` or empty leaves it out.
-    pub key: fn(&T) -> Option<&str>,
-}
-
-impl<T> Clone for Index<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Index<T> {}
-
-impl<T> Index<T> {
-    /// Declares an index.
-    pub const fn new(name: &'static str, key: fn(&T) -> Option<&str>) -> Self {
-        Self { name, key }
-    }
-
-    fn value<'a>(&self, object: &'a T) -> Option<&'a str> {
-        (self.key)(object).filter(|value| !value.is_empty())
-    }
-}
-
-/// Indexes of pods.
-pub mod pods {
-    use super::Index;
-    use berth_api::names::label;
-    use berth_workload::objects::pod::Pod;
-
-    /// By the node that the pod is bound to.
-    pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));
-    /// By namespace.
-    pub const BY_NAMESPACE: Index<Pod> =
-        Index::new("namespace", |pod| Some(&*pod.metadata.namespace));
-    /// By namespace, those that nobody controls and that a workload may have left: a CloneSet, by their label, a StatefulSet,
-    /// by the number at the end of their name, or a DaemonSet, by the one node that they may be on.
-    pub const ORPHANS: Index<Pod> = Index::new("orphans", |pod| {
-        let metadata = &pod.metadata;
-        let of_clone_set = || metadata.label(label::CLONESET_INSTANCE_ID).is_some();
-        let has_ordinal = || {
-            metadata
-                .name
-                .rsplit_once('-')
-                .is_some_and(|(_, end)| end.parse::<u32>().is_ok())
-        };
-        let is_pinned = || pod.spec.pinned_to.is_some();
-        let is_orphan =
-            metadata.controller().is_none() && (of_clone_set() || has_ordinal() || is_pinned());
-        is_orphan.then_some(&*metadata.namespace)
-    });
-    /// By the name of the DaemonSet that controls them, whose kind and namespace do not matter here.
-    pub const BY_DAEMON_SET: Index<Pod> = Index::new("daemonset", |pod| {
-        pod.metadata
-            .controller()
-            .filter(|owner| &*owner.kind == "DaemonSet")
-            .map(|owner| &*owner.name)
-    });
 }
 
 /// Tells when a store holds everything for the first time. See [`Store::sync_state`].
@@ -338,81 +279,6 @@ impl<T: Object> Store<T> {
             held.object
         };
         self.tell([Change::Deleted { old }]);
-    }
-
-    /// The feed is about to show every object that exists. With `force` it is believed even where it shows older versions.
-    pub(crate) fn begin_list(&self, force: bool) {
-        let mut inner = self.write();
-        inner.list = inner.list.wrapping_add(1);
-        inner.force = force;
-        inner.older = Some(HashSet::new());
-        // Of a history that may not be the server's any more.
-        inner.last_deletion = inner.last_deletion.take().filter(|_| !force);
-        if force {
-            inner.newest.forget();
-        }
-    }
-
-    /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.
-    pub(crate) fn set_missing(&self) {
-        self.begin_list(true);
-        self.write().missing = true;
-        self.end_list(NO_VERSION);
-    }
-
-    /// The list has ended: what it did not show is gone, unless it is newer than the list: it was read beside it, or written
-    /// since, and the watch that follows tells of it. True if the list contradicts the store: it showed an object as it was before
-    /// a change that the list's version is past. So that change was undone: etcd was restored, and its versions set forward.
-    pub(crate) fn end_list(&self, version: &str) -> bool {
-        let (gone, told, contradicts) = {
-            let mut inner = self.write();
-            let (list, force) = (inner.list, inner.force);
-            let is_newer =
-                |held: &Held<T>| !force && is_before(version, held.object.resource_version());
-            let is_gone = |held: &mut Held<T>| held.list != list && !is_newer(held);
-            let gone: Vec<_> = inner
-                .objects
-                .extract_if(is_gone)
-                .map(|held| held.object)
-                .collect();
-            for object in &gone {
-                self.unindex(&mut inner, object);
-            }
-            // A burst at the start would otherwise be paid for ever.
-            let (inner, hash) = (&mut *inner, |held: &Held<T>| self.hash_of(&*held.object));
-            inner.objects.shrink_to_fit(hash);
-            (inner.position, inner.force) = (Some(version.into()), false);
-            inner.missing &= version == NO_VERSION;
-            let contradicts = inner
-                .older
-                .take()
-                .into_iter()
-                .flatten()
-                .any(|(namespace, name)| {
-                    let is_it = |held: &Held<T>| is_at(&*held.object, &namespace, &name);
-                    let held = inner.objects.find(self.hash(&namespace, &name), is_it);
-                    held.is_some_and(|held| reaches(version, held.object.resource_version()))
-                });
-            (
-                gone,
-                inner.unreadable.end_list(list, version, force),
-                contradicts,
-            )
-        };
-        self.tell_unreadable(told);
-        self.tell(gone.into_iter().map(|old| Change::Deleted { old }));
-        self.synced
-            .send_if_modified(|synced| !std::mem::replace(synced, true));
-        self.tell([Change::Synced]);
-        contradicts
-    }
-
-    /// Every change up to this version has been applied.
-    pub(crate) fn advance(&self, version: &str) {
-        let mut inner = self.write();
-        if inner.position.as_deref() != Some(version) {
-            inner.position = Some(version.into());
-        }
     }
 
     fn put(&self, object: T, beside: bool) -> Vec<Change<T>> {

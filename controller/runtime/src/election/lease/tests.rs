@@ -1,3 +1,5 @@
+use berth_api::names::annotation::HANDOVER;
+
 use super::*;
 
 const LONGEST: Duration = Duration::from_secs(150);

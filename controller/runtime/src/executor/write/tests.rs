@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
-use berth_workload::objects::pod::Condition;
-use berth_workload::plan::Body;
+use berth_workload::inplace::resize::Resize;
+use berth_workload::plan::{Action, Body, IfExists, PodPatch};
+use berth_workload::pod::Condition;
 
 use super::*;
 use crate::object::{CLAIMS, CONFIG_MAPS, PODS};

@@ -1,0 +1,92 @@
+//! The stores in which writes are expected.
+
+use crate::client::{self, Failed};
+use crate::feed::event;
+use crate::object::{Object, Resource};
+use crate::store::Store;
+use futures::future::BoxFuture;
+use kube::Client;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// A store in which writes are expected.
+#[derive(Clone)]
+pub(crate) struct Followee {
+    pub(crate) resource: Resource,
+    pub(crate) store: Arc<dyn Followed>,
+}
+
+/// A store as expectations see it, whatever it holds.
+pub(crate) trait Followed: Send + Sync {
+    fn state(&self, namespace: &str, name: &str) -> Option<Seen>;
+    fn position(&self) -> Option<Box<str>>;
+    fn newest_version(&self) -> Option<Box<str>>;
+    fn len(&self) -> usize;
+    fn read<'a>(
+        &'a self,
+        client: &'a Client,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failed>>;
+}
+
+pub(crate) struct Seen {
+    pub(super) uid: Box<str>,
+    pub(super) version: Box<str>,
+    pub(super) terminating: bool,
+}
+
+impl<T: Object> Followed for Store<T> {
+    fn state(&self, namespace: &str, name: &str) -> Option<Seen> {
+        // What cannot be decoded is seen all the same: whoever decides holds back because of it, and says so.
+        if let Some(odd) = self.unreadable(namespace, name) {
+            return Some(Seen {
+                uid: (*odd.uid).into(),
+                version: (*odd.version).into(),
+                terminating: odd.terminating,
+            });
+        }
+        self.get(namespace, name).map(|object| Seen {
+            uid: object.uid().into(),
+            version: object.resource_version().into(),
+            terminating: object.terminating(),
+        })
+    }
+
+    fn position(&self) -> Option<Box<str>> {
+        self.position()
+    }
+
+    fn newest_version(&self) -> Option<Box<str>> {
+        self.newest_version()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn read<'a>(
+        &'a self,
+        client: &'a Client,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failed>> {
+        Box::pin(async move {
+            let (seen, unreadable) = (self.get(namespace, name), self.unreadable(namespace, name));
+            match client::get::<Box<RawValue>>(client, &T::RESOURCE.path(namespace, name)?).await {
+                Ok(text) => match event::one(text.get(), self.limits()) {
+                    Ok(object) => self.apply_read(object),
+                    Err(odd) => self.apply_unreadable_read(*odd),
+                },
+                Err(failed) if failed.code == 404 => {
+                    seen.iter().for_each(|seen| self.remove_seen(seen));
+                    unreadable.iter().for_each(|seen| {
+                        self.remove_unreadable(namespace, name, |odd| odd == &**seen)
+                    });
+                }
+                Err(failed) => return Err(failed),
+            }
+            Ok(())
+        })
+    }
+}

@@ -287,6 +287,11 @@ impl PodBudgets {
         self.ledgers.waiters.wake_by(resource, queue, pace);
     }
 
+    /// Whether something of ours waits until this budget has room.
+    pub(crate) fn is_awaited(&self, budget: &Budget) -> bool {
+        self.ledgers.waiters.has(&budget.key())
+    }
+
     /// Whether all budgets are known.
     fn is_synced(&self) -> bool {
         let (unavailable, distributed) = (self.unavailable(), self.distributed());

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use crate::budgets::{Budget, Holds, PodBudgets, views};
 use crate::expected_pods::{ExpectedPods, Uncounted, Workloads};
 use crate::recent::MOMENT;
-use crate::status_throttle::awaited_pace;
 
 impl PodBudgets {
     /// Whether the request is that the pod goes because its workload goes, which no budget keeps.
@@ -125,12 +124,6 @@ impl PodBudgets {
             .as_ref()
             .is_ok_and(|rules| view.expected_by(rules).is_ok());
         asked_again(is_known, told, Timestamp::now())
-    }
-
-    /// The shortest time between two writes of the budget's status while requests wait for capacity.
-    pub(crate) fn awaited_pace(&self, budget: &Budget, view: &View) -> Option<Duration> {
-        let is_awaited = self.ledgers.waiters.has(&budget.key());
-        is_awaited.then(|| awaited_pace(view.pods.len()))
     }
 
     /// The time until the next count of a budget in this namespace. It is shorter after a change of pods, because the last count may have

@@ -3,6 +3,7 @@
 
 mod entries;
 mod left;
+mod read;
 mod untold;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use berth_api::v1beta1::nodeimage::StoppedContainer;
 use berth_kinds::containerrecreaterequest::{
     Snapshot, decide, needs_filling, pod_events, restarts, status, tells_stops_alone,
 };
-use berth_runtime::client::{self, Failed};
+use berth_runtime::client::Failed;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::CONTAINER_RECREATE_REQUESTS;
@@ -26,11 +27,10 @@ use berth_workload::objects::node::image::NodeImage;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::{NODES, PODS};
 use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::update::recreate::{is_over, pod_uid};
+use berth_workload::pod::Pod;
+use berth_workload::recreate::is_over;
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::budgets::BudgetStores;
 use crate::context::Context;
@@ -44,6 +44,7 @@ use crate::triggers::each;
 use crate::watched::Watched;
 use anyhow::Context as _;
 use entries::Entries;
+use read::{filled, is_unseen};
 use serde_json::json;
 use untold::Untold;
 
@@ -329,79 +330,6 @@ fn answers(image: &NodeImage) -> &[StoppedContainer] {
 
 /// A pod that the store has not yet wakes the request when it comes; at the latest it is looked at again after this time.
 const UNSEEN: Duration = Duration::from_secs(1);
-
-/// Is the request's pod there, and the store has not seen it yet? Then it has not gone.
-///
-/// # Errors
-/// The server's answer.
-async fn is_unseen(
-    client: &Client,
-    request: &ContainerRecreateRequest,
-    seen: Option<&Pod>,
-) -> Result<bool, Failed> {
-    let Some(uid) = pod_uid(request).filter(|_| !is_over(request)) else {
-        return Ok(false);
-    };
-    if seen.is_some_and(|pod| *pod.metadata.uid == *uid) {
-        return Ok(false);
-    }
-    let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
-    let pod = read(client, &PODS, namespace, &request.spec.pod_name).await?;
-    let pod = pod.and_then(|pod| filled_in::read(pod.get()).ok());
-    Ok(pod.is_some_and(|pod| pod["metadata"]["uid"] == uid))
-}
-
-/// What nobody filled in when the request was created: the pod is read, for no feed keeps its hooks.
-///
-/// # Errors
-/// The server's answer.
-async fn filled(
-    client: &Client,
-    request: &ContainerRecreateRequest,
-) -> Result<Result<Value, String>, Failed> {
-    let Ok(before) = serde_json::to_value(request) else {
-        return Ok(Err("the request cannot be read".to_owned()));
-    };
-    let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
-    let name = &request.spec.pod_name;
-    let pod = read(client, &PODS, namespace, name).await?;
-    let pod = match pod.map(|pod| filled_in::read(pod.get())).transpose() {
-        Ok(pod) => pod,
-        Err(why) => {
-            return Ok(Err(format!(
-                "spec.podName: pod {name} cannot be read: {why}"
-            )));
-        }
-    };
-    let node = match node_of(&before, pod.as_ref()) {
-        Ok(node) => node.to_owned(),
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let node = read(client, &NODES, "", &node).await?;
-    let node = node
-        .and_then(|node| filled_in::read(node.get()).ok())
-        .unwrap_or_default();
-    let mut after = before.clone();
-    let pod = pod.unwrap_or_default();
-    Ok(fill(&mut after, &pod, &node).map(|()| patch(&before, &after)))
-}
-
-/// The text of an object as the apiserver has it; `None` where there is none.
-async fn read(
-    client: &Client,
-    resource: &Resource,
-    namespace: &str,
-    name: &str,
-) -> Result<Option<Box<RawValue>>, Failed> {
-    let Ok(path) = resource.path(namespace, name) else {
-        return Ok(None);
-    };
-    match client::get(client, &path).await {
-        Ok(text) => Ok(Some(text)),
-        Err(failed) if failed.code == 404 => Ok(None),
-        Err(failed) => Err(failed),
-    }
-}
 
 impl Explains for ContainerRecreateRequestController {
     type Object = ContainerRecreateRequest;

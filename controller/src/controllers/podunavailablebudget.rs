@@ -27,7 +27,7 @@ use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::reads::Reader;
-use crate::status_throttle::{StatusThrottle, at_latest, nothing_is_urgent};
+use crate::status_throttle::{StatusThrottle, at_latest, awaited_pace, nothing_is_urgent};
 use crate::triggers::each;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
@@ -134,7 +134,8 @@ impl Controller for PodUnavailableBudgetController {
         let urgent = |old: &Option<_>, new: &Option<_>| {
             new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
         };
-        let pace = budgets.awaited_pace(&of_either, &snapshot.view);
+        let is_awaited = budgets.is_awaited(&of_either);
+        let pace = is_awaited.then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self
             .paced

@@ -8,7 +8,8 @@ use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::PODS;
 use jiff::Timestamp;
 
-use super::{ContainerRecreateRequestController, read};
+use super::ContainerRecreateRequestController;
+use super::read::read;
 use crate::context::{self, Context};
 
 impl ContainerRecreateRequestController {

@@ -29,10 +29,7 @@ impl SidecarSetController {
     /// Decides on one SidecarSet, carries the plan out, and tells events.
     pub(super) async fn round(&self, context: &Context, set: &Watched<SidecarSet>) -> Next {
         let now = Timestamp::now();
-        let is_large =
-            set.0.status.as_ref().is_some_and(|status| {
-                usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE)
-            });
+        let is_large = is_large(&set.0);
         let annotations = match annotations(self, context, set, now).await {
             Ok(annotations) => annotations,
             Err(failed) => return Next::Retry(failed.to_string()),
@@ -93,6 +90,12 @@ impl SidecarSetController {
             (next, None) => next,
         }
     }
+}
+
+/// Whether a decision takes long enough to leave the thread to others meanwhile.
+fn is_large(set: &SidecarSet) -> bool {
+    let matched = set.status.as_ref().map_or(0, |status| status.matched_pods);
+    usize::try_from(matched).is_ok_and(|matched| matched > LARGE)
 }
 
 /// The events of the SidecarSet and of its pods, with their objects.

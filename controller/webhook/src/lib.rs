@@ -170,13 +170,7 @@ pub async fn run(
         threads::serve(listener, server::Server::new(http1), judge, phases.clone())
             .map_err(Error::Threads)?,
         tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases).map(Ok)),
-        tokio::spawn(async move {
-            shutdown.await;
-            let _ = phase.send(Phase::Draining);
-            tokio::time::sleep(drain).await;
-            let _ = phase.send(Phase::Ending);
-            Ok(())
-        }),
+        tokio::spawn(end(shutdown, phase, drain).map(Ok)),
     ];
     Ok(Handle {
         readiness,
@@ -221,6 +215,14 @@ fn judge(config: &mut Config, client: Client, secret_path: SecretPath) -> server
         reviews: config.reviews.clone(),
         refused_deletions: config.refused_deletions.clone(),
     }
+}
+
+/// Drains the webhooks after `shutdown`, then ends them.
+async fn end(shutdown: impl Future<Output = ()>, phase: watch::Sender<Phase>, drain: Duration) {
+    shutdown.await;
+    let _ = phase.send(Phase::Draining);
+    tokio::time::sleep(drain).await;
+    let _ = phase.send(Phase::Ending);
 }
 
 fn endpoint(config: &Config) -> Endpoint {

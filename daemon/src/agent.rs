@@ -4,6 +4,8 @@
 mod clock;
 mod jobs;
 mod publish;
+mod pulls;
+mod stopping;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -13,26 +15,23 @@ use std::time::Duration;
 
 use berth_api::v1beta1::NodeImage;
 use berth_api::v1beta1::nodeimage::{ImageFact, InspectedPod, NodeImageSpec, NodeImageStatus};
-use k8s_cri::v1::Container;
 use kube::Api;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::cri::CriError;
-use crate::env::{self, Stop};
+use crate::env::{self};
 use crate::manifest::Bytes;
 use crate::metrics::Metrics;
 use crate::nodeimage;
-use crate::pull::Try;
 use crate::pull_secrets::PullSecrets;
 use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
 use crate::stops::Stops;
-use crate::tasks::{Key, Limits, Outcome, Plan, Tasks};
+use crate::tasks::{Limits, Tasks};
 
 use clock::now;
-use jobs::{Done, Question};
+use jobs::Done;
 use publish::Publisher;
 
 /// What the daemon was told at its start.
@@ -150,13 +149,7 @@ pub async fn run(
             Some((attempt, bytes)) = progresses.recv() => agent.tasks.progressed(attempt, bytes, now()),
             () = sleep_until(wake) => {}
         }
-        // What else is there already is taken along, so that a burst of news costs one step and one write.
-        while let Ok(event) = runtimes.try_recv() {
-            agent.on_runtime(event);
-        }
-        while let Ok(done) = dones.try_recv() {
-            agent.on_done(done);
-        }
+        agent.take_along(&mut runtimes, &mut dones);
         wake = agent.step();
     };
     agent.forget();
@@ -175,6 +168,20 @@ async fn sleep_until(wake: Option<Instant>) {
 }
 
 impl Agent {
+    /// Takes in all further news, so that a burst costs one step and one write.
+    fn take_along(
+        &mut self,
+        runtimes: &mut mpsc::Receiver<RuntimeEvent>,
+        dones: &mut mpsc::Receiver<Done>,
+    ) {
+        while let Ok(event) = runtimes.try_recv() {
+            self.on_runtime(event);
+        }
+        while let Ok(done) = dones.try_recv() {
+            self.on_done(done);
+        }
+    }
+
     fn on_node(&mut self, node: Option<Box<NodeImage>>) {
         self.metrics.watching.store(true, Ordering::Relaxed);
         let uid = |n: &Option<Box<NodeImage>>| n.as_ref().and_then(|n| n.metadata.uid.clone());
@@ -299,64 +306,6 @@ impl Agent {
         }
     }
 
-    /// Begins with the containers that are to be stopped, among those that the node has.
-    fn on_seen(&mut self, seen: Result<Vec<Container>, CriError>) {
-        let asked = self
-            .node
-            .as_ref()
-            .map(|node| node.spec.stop_containers.as_slice())
-            .unwrap_or_default();
-        let otherwise = &self.inspection.stopping;
-        let begins = self
-            .stops
-            .seen(asked, seen.as_deref(), |id| otherwise.contains(id), now());
-        let Connection::Ready(runtime) = &self.runtime else {
-            // It went just now: what has not begun is looked at again when it is back.
-            return begins.iter().for_each(|begin| self.stops.not_begun(begin));
-        };
-        for begin in begins {
-            info!(
-                container = begin.what,
-                id = begin.id,
-                request = begin.asked.request,
-                "stopping for a request"
-            );
-            tokio::spawn(jobs::end(
-                runtime.clone(),
-                self.settings.node_ip,
-                begin,
-                self.done.clone(),
-            ));
-        }
-    }
-
-    fn count(&self, attempt: u64, outcome: &Outcome) {
-        match outcome {
-            Outcome::Pulled(image) => {
-                self.metrics.pulled("succeeded");
-                info!(attempt, id = image.id, bytes = image.bytes, "pulled");
-            }
-            Outcome::PulledAlthough(image, problem) => {
-                self.metrics.pulled("succeeded");
-                warn!(
-                    attempt,
-                    id = image.id,
-                    bytes = image.bytes,
-                    problem,
-                    "pulled, although something is wrong"
-                );
-            }
-            Outcome::Failed(why) => {
-                self.metrics.pulled("failed");
-                warn!(attempt, why, "a pull failed");
-            }
-            Outcome::Held(why) => {
-                self.metrics.pulled("held");
-                warn!(attempt, why, "a pull is held");
-            }
-        }
-    }
-
     /// Does what is to be done now, and says when to look again.
     fn step(&mut self) -> Option<Instant> {
         let node = self.node.take()?;
@@ -417,115 +366,6 @@ impl Agent {
             stopped_containers: self.stops.answers(&spec.stop_containers, now().steady),
             ..self.tasks.status()
         })
-    }
-
-    fn act(&mut self, plan: Plan, spec: &NodeImageSpec, runtime: &Arc<Runtime>) {
-        self.cancel(&plan.cancel);
-        for key in plan.look {
-            tokio::spawn(jobs::look(runtime.clone(), key, self.done.clone()));
-        }
-        for start in plan.start {
-            let attempt = start.attempt;
-            info!(image = start.key.reference(), attempt, "pulling");
-            let pull = self.attempt(start.key, attempt, spec, runtime.clone());
-            let done = self.done.clone();
-            let job = async move {
-                // Nobody listens only when the daemon ends.
-                let _ = done.send(Done::Ended(attempt, pull.run().await)).await;
-            };
-            self.pulls.insert(attempt, tokio::spawn(job));
-        }
-    }
-
-    fn attempt(&self, key: Key, attempt: u64, spec: &NodeImageSpec, runtime: Arc<Runtime>) -> Try {
-        let image = spec.images.get(&key.image);
-        Try {
-            attempt,
-            sandbox: image.and_then(|image| image.sandbox_of(&key.tag)).cloned(),
-            has_secrets: image
-                .and_then(|image| image.secrets_of(&key.tag))
-                .is_some_and(|secrets| !secrets.is_empty()),
-            key,
-            runtime,
-            secrets: self.settings.secrets.clone(),
-            progress: self.progress.clone(),
-        }
-    }
-
-    fn inspect(&mut self, spec: &NodeImageSpec, runtime: &Arc<Runtime>) {
-        let due =
-            self.inspection.due && !self.inspection.under_way && !spec.inspect_pods.is_empty();
-        if !due {
-            return;
-        }
-        self.inspection.due = false;
-        self.inspection.under_way = true;
-        let question = Question {
-            pods: spec.inspect_pods.clone(),
-            names: crate::tasks::names(spec),
-            before: self.inspection.pods.clone(),
-            stopping: self.inspection.stopping.clone(),
-        };
-        tokio::spawn(jobs::inspect(runtime.clone(), question, self.done.clone()));
-    }
-
-    /// Stops containers. An answer may be of a question that is not asked any more: then there is no hurry.
-    fn stop(&mut self, stops: Vec<Stop>) {
-        for stop in stops {
-            let is_at_work = self.stops.is_at_work(&stop.id);
-            if self.inspection.due
-                || is_at_work
-                || !self.inspection.stopping.insert(stop.id.clone())
-            {
-                continue;
-            }
-            tokio::spawn(jobs::await_kubelet(stop, self.done.clone()));
-        }
-    }
-
-    /// Stops a container, unless the question was changed or taken back while its kubelet had time.
-    fn stop_if_still_asked(&mut self, stop: Stop) {
-        let pods = self
-            .node
-            .as_ref()
-            .map(|node| node.spec.inspect_pods.as_slice())
-            .unwrap_or_default();
-        let asked = env::is_still_asked(pods, &stop);
-        match &self.runtime {
-            Connection::Ready(runtime) if asked => {
-                info!(
-                    container = stop.what,
-                    id = stop.id,
-                    "stopped, to be created anew"
-                );
-                tokio::spawn(jobs::stop(
-                    runtime.clone(),
-                    self.settings.node_ip,
-                    stop,
-                    self.done.clone(),
-                ));
-            }
-            _ => {
-                info!(
-                    container = stop.what,
-                    id = stop.id,
-                    asked,
-                    "not stopped after all"
-                );
-                self.inspection.stopping.remove(&stop.id);
-                self.inspection.due = true;
-            }
-        }
-    }
-
-    fn cancel(&mut self, attempts: &[u64]) {
-        for attempt in attempts {
-            if let Some(pull) = self.pulls.remove(attempt) {
-                info!(attempt, "pull cancelled");
-                pull.abort();
-                self.metrics.pulled("cancelled");
-            }
-        }
     }
 
     fn forget(&mut self) {

@@ -3,52 +3,29 @@
 //! What is asked is an id. Only a running container of that id is stopped that is, by the labels that its kubelet gave it, of the pod and
 //! the name that are asked for. Nothing that a request says is ever run.
 
+mod begin;
+mod container;
+
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use berth_api::v1beta1::containerrecreaterequest::MAX_GRACE_SECONDS;
 use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
-use jiff::{SignedDuration, Timestamp};
-use k8s_cri::v1::{Container, ContainerState};
+use k8s_cri::v1::Container;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 use crate::cri::CriError;
-use crate::inspect::is_of_pod;
-use crate::pre_stop::{self, Hook};
 use crate::tasks::{Began, Now};
+pub use begin::Begin;
+use begin::{Begun, begin};
+use container::{id, is_meant, is_of, is_running, time_left};
 
-/// The label by which the kubelet marks a container with its name.
-const NAME_LABEL: &str = "io.kubernetes.container.name";
 /// A stop that takes longer is told of before it is over: after a minute without a word a request is given up.
 const TOLD_AFTER: Duration = Duration::from_secs(20);
-/// A container that was created so long ago has started by then.
-const STARTS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 /// The pause after the runtime was away in the middle of a stop.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The longest grace period of a stop, also where the pod has a longer one.
-const MAX_GRACE: Duration = Duration::from_secs(MAX_GRACE_SECONDS.unsigned_abs());
 /// The most bytes of a message.
 const MESSAGE_MAX: usize = 512;
-
-/// A container that is stopped now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begin {
-    /// What asks for it.
-    pub asked: StopContainer,
-    /// The runtime's id.
-    pub id: String,
-    /// The runtime's id of its sandbox.
-    pub sandbox: String,
-    /// The pod's uid.
-    pub uid: String,
-    /// The pod's namespace and name, and the container's name, for logs.
-    pub what: String,
-    /// The time to end in.
-    pub grace: Duration,
-    /// What comes first.
-    pub hook: Hook,
-}
 
 /// What is at work, and what is answered.
 #[derive(Debug, Default)]
@@ -71,17 +48,6 @@ pub struct Stops {
 
 /// What a stop is for: a request, a container's name, and its id.
 type StopKey = (String, String, String);
-
-/// A stop that has begun.
-#[derive(Debug, Clone, Copy)]
-struct Begun {
-    /// When, in whoever's life.
-    at: Began,
-    /// The daemon or the runtime went in the middle of it. A container that still runs is stopped to the end, for half of it is done.
-    is_cut_short: bool,
-    /// Its hook is done and not run again.
-    is_hook_done: bool,
-}
 
 impl Stops {
     /// What a daemon before this one has answered. One that it was at is begun again, if it still runs.
@@ -401,72 +367,6 @@ fn asked_key(stop: &StopContainer) -> StopKey {
         stop.container.clone(),
         stop.container_id.clone(),
     )
-}
-
-fn is_running(container: &Container) -> bool {
-    container.state == ContainerState::ContainerRunning as i32
-}
-
-/// Is it of the pod and the name that are asked for, as its kubelet says?
-fn is_of(container: &Container, stop: &StopContainer) -> bool {
-    container
-        .labels
-        .get(NAME_LABEL)
-        .is_some_and(|name| *name == stop.container)
-        && is_of_pod(container, (&stop.namespace, &stop.name, &stop.uid))
-}
-
-fn is_meant(container: &Container, stop: &StopContainer) -> bool {
-    // Of one that lived on while its runtime was away, the runtime may not know the state.
-    let may_run =
-        is_running(container) || container.state == ContainerState::ContainerUnknown as i32;
-    container.id == id(&stop.container_id) && may_run && is_of(container, stop)
-}
-
-/// One that was begun before has what is left of its grace period.
-fn begin(stop: &StopContainer, container: &Container, before: Option<Begun>, now: Now) -> Begin {
-    let asked = stop
-        .grace_period_seconds
-        .map(|seconds| u64::try_from(seconds).unwrap_or(0));
-    let grace = asked
-        .map_or_else(|| pre_stop::grace(container), Duration::from_secs)
-        .min(MAX_GRACE);
-    let has_no_hook = asked == Some(0) || before.is_some_and(|before| before.is_hook_done);
-    Begin {
-        id: container.id.clone(),
-        sandbox: container.pod_sandbox_id.clone(),
-        uid: stop.uid.clone(),
-        what: format!("{}/{} {}", stop.namespace, stop.name, stop.container),
-        grace: before.map_or(grace, |before| {
-            pre_stop::left(grace, before.at.lasted(now.steady))
-        }),
-        hook: if has_no_hook {
-            Hook::None
-        } else {
-            pre_stop::hook(container)
-        },
-        asked: stop.clone(),
-    }
-}
-
-/// How long the container still has to run. A runtime lists when it was created, and it starts some time after that: so what counts is
-/// since when it is seen to run, but for one that is old when it is seen first.
-fn time_left(next: &Container, stop: &StopContainer, now: Now, since: Instant) -> SignedDuration {
-    let wanted = SignedDuration::from_secs(i64::from(stop.min_started_seconds));
-    let created = Timestamp::from_nanosecond(next.created_at.into()).unwrap_or(now.time);
-    if now.time.duration_since(created) > wanted.saturating_add(STARTS_WITHIN) {
-        return SignedDuration::ZERO;
-    }
-    let seen =
-        SignedDuration::try_from(now.steady.duration_since(since)).unwrap_or(SignedDuration::MAX);
-    wanted.saturating_sub(seen)
-}
-
-/// The runtime's own id: `containerd://abc` is `abc`.
-fn id(container_id: &str) -> &str {
-    container_id
-        .rsplit_once("://")
-        .map_or(container_id, |(_, id)| id)
 }
 
 fn cut(text: &str) -> String {

@@ -37,7 +37,7 @@ const CRATES: [&str; 10] = [
 const LINES: usize = 400;
 const FILES: usize = 15;
 /// How many files and folders are larger than that. A number only gets smaller.
-const LONG_FILES: usize = 18;
+const LONG_FILES: usize = 16;
 const FULL_FOLDERS: usize = 11;
 
 fn root() -> PathBuf {

@@ -1,8 +1,11 @@
-use k8s_cri::v1::ContainerMetadata;
+use jiff::Timestamp;
+use k8s_cri::v1::{ContainerMetadata, ContainerState};
 use proptest::prelude::*;
 
+use super::container::NAME_LABEL;
 use super::*;
 use crate::inspect::{POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL};
+use crate::pre_stop::{self, Hook};
 
 const SECOND: i64 = 1_000_000_000;
 

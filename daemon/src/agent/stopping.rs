@@ -1,0 +1,112 @@
+//! Containers that are looked at, and stopped.
+
+use super::clock::now;
+use super::jobs::{self, Question};
+use crate::cri::CriError;
+use crate::env::{self, Stop};
+use crate::runtime::Runtime;
+use berth_api::v1beta1::nodeimage::NodeImageSpec;
+use k8s_cri::v1::Container;
+use std::sync::Arc;
+use tracing::info;
+
+use super::{Agent, Connection};
+
+impl Agent {
+    /// Begins with the containers that are to be stopped, among those that the node has.
+    pub(super) fn on_seen(&mut self, seen: Result<Vec<Container>, CriError>) {
+        let asked = self
+            .node
+            .as_ref()
+            .map(|node| node.spec.stop_containers.as_slice())
+            .unwrap_or_default();
+        let otherwise = &self.inspection.stopping;
+        let begins = self
+            .stops
+            .seen(asked, seen.as_deref(), |id| otherwise.contains(id), now());
+        let Connection::Ready(runtime) = &self.runtime else {
+            // It went just now: what has not begun is looked at again when it is back.
+            return begins.iter().for_each(|begin| self.stops.not_begun(begin));
+        };
+        for begin in begins {
+            info!(
+                container = begin.what,
+                id = begin.id,
+                request = begin.asked.request,
+                "stopping for a request"
+            );
+            tokio::spawn(jobs::end(
+                runtime.clone(),
+                self.settings.node_ip,
+                begin,
+                self.done.clone(),
+            ));
+        }
+    }
+
+    pub(super) fn inspect(&mut self, spec: &NodeImageSpec, runtime: &Arc<Runtime>) {
+        let due =
+            self.inspection.due && !self.inspection.under_way && !spec.inspect_pods.is_empty();
+        if !due {
+            return;
+        }
+        self.inspection.due = false;
+        self.inspection.under_way = true;
+        let question = Question {
+            pods: spec.inspect_pods.clone(),
+            names: crate::tasks::names(spec),
+            before: self.inspection.pods.clone(),
+            stopping: self.inspection.stopping.clone(),
+        };
+        tokio::spawn(jobs::inspect(runtime.clone(), question, self.done.clone()));
+    }
+
+    /// Stops containers. An answer may be of a question that is not asked any more: then there is no hurry.
+    pub(super) fn stop(&mut self, stops: Vec<Stop>) {
+        for stop in stops {
+            let is_at_work = self.stops.is_at_work(&stop.id);
+            if self.inspection.due
+                || is_at_work
+                || !self.inspection.stopping.insert(stop.id.clone())
+            {
+                continue;
+            }
+            tokio::spawn(jobs::await_kubelet(stop, self.done.clone()));
+        }
+    }
+
+    /// Stops a container, unless the question was changed or taken back while its kubelet had time.
+    pub(super) fn stop_if_still_asked(&mut self, stop: Stop) {
+        let pods = self
+            .node
+            .as_ref()
+            .map(|node| node.spec.inspect_pods.as_slice())
+            .unwrap_or_default();
+        let asked = env::is_still_asked(pods, &stop);
+        match &self.runtime {
+            Connection::Ready(runtime) if asked => {
+                info!(
+                    container = stop.what,
+                    id = stop.id,
+                    "stopped, to be created anew"
+                );
+                tokio::spawn(jobs::stop(
+                    runtime.clone(),
+                    self.settings.node_ip,
+                    stop,
+                    self.done.clone(),
+                ));
+            }
+            _ => {
+                info!(
+                    container = stop.what,
+                    id = stop.id,
+                    asked,
+                    "not stopped after all"
+                );
+                self.inspection.stopping.remove(&stop.id);
+                self.inspection.due = true;
+            }
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod asked;
 mod doctor;
+pub mod install;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +21,6 @@ use self::asked::{Asked, parse, read_sandboxes};
 use crate::{
     commands,
     config::document::Sync,
-    install,
     lease::Owner,
     node,
     record::Reservation,

@@ -1,6 +1,7 @@
 //! CNI's calls: what is decided of ranges and records, in the order in which a crash leaves nothing behind.
 
 mod add;
+pub mod neighbour;
 mod status;
 
 use std::{collections::HashSet, io};

@@ -16,9 +16,9 @@ use berth_workload::update::inplace::resize::Ability;
 use kube::Client;
 use serde::Serialize;
 
+use crate::admission::injection::Injection;
+use crate::admission::pod_pinning::PodPinning;
 use crate::budgets::PodBudgets;
-use crate::injection::Injection;
-use crate::pod_pinning::PodPinning;
 
 /// Shared by all controllers.
 pub(crate) struct Context {

@@ -20,7 +20,7 @@ mod uniteddeployment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::flags::Run;
+use crate::settings::flags::Run;
 use berth_runtime::driver::Driver;
 use berth_runtime::election::Leadership;
 use berth_runtime::handover::Handover;
@@ -35,11 +35,11 @@ use futures::future::LocalBoxFuture;
 use kube::CustomResourceExt;
 
 use crate::context::Context;
-use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::kinds::Kinds;
-use crate::reads::Stores;
+use crate::reconcile::controller::Controller;
+use crate::stores::reads::Stores;
 
 /// All controllers.
 const ALL: &[Entry] = &[

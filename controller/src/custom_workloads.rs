@@ -17,8 +17,8 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::configuration::Configuration;
-use crate::watched::Watched;
+use crate::stores::configuration::Configuration;
+use crate::stores::watched::Watched;
 
 /// The ConfigMap, in our own namespace.
 const CONFIGURATION: &str = "kruise-configuration";

@@ -10,9 +10,9 @@ use berth_runtime::metrics::Metrics;
 use berth_workload::feature_gates::Gates;
 
 use crate::controllers::{self, ExplainedKind};
-use crate::flags::{Explain, Output, Run};
-use crate::reads::Namespaces;
-use crate::resize;
+use crate::settings::flags::{Explain, Output, Run};
+use crate::start::resize;
+use crate::stores::reads::Namespaces;
 use look::Look;
 
 /// Prints the plan for one object, as a controller of these flags would carry it out.

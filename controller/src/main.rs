@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use berth_controller::execute;
-use berth_controller::flags::{Cli, LogFormat};
+use berth_controller::settings::flags::{Cli, LogFormat};
 use clap::Parser;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;

@@ -8,12 +8,12 @@ use berth_workload::feature_gates::Gates;
 use berth_workload::update::inplace::resize::Ability;
 use serde_json::{Value, json};
 
-use crate::controller::Controller;
 use crate::controllers::cloneset::CloneSetController;
 use crate::controllers::nodeimage::{self, managed_pods};
 use crate::controllers::pod_owner::observe;
-use crate::reads::Stores;
-use crate::watched::Watched;
+use crate::reconcile::controller::Controller;
+use crate::stores::reads::Stores;
+use crate::stores::watched::Watched;
 
 const GENUINE: &str = "apps.kruise.io/v1beta1 CloneSet";
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use berth_cluster::{Cluster, Options};
 use berth_controller::secrets::{self, PullSecretsService};
-use berth_daemon::pull_secrets::PullSecrets;
+use berth_daemon::pulls::pull_secrets::PullSecrets;
 use berth_daemon::tasks::Key;
 use berth_grpc::TOKEN_AUDIENCE;
 use kube::config::{KubeConfigOptions, Kubeconfig};

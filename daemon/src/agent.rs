@@ -21,13 +21,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::env::{self};
-use crate::manifest::Bytes;
+use crate::containers::env::{self};
+use crate::containers::stops::Stops;
 use crate::metrics::Metrics;
 use crate::nodeimage;
-use crate::pull_secrets::PullSecrets;
+use crate::pulls::manifest::Bytes;
+use crate::pulls::pull_secrets::PullSecrets;
 use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
-use crate::stops::Stops;
 use crate::tasks::{Limits, Tasks};
 
 use clock::now;
@@ -250,7 +250,7 @@ impl Agent {
                 debug!(image = key.reference(), %error, "the node could not be asked for an image");
                 self.tasks.not_looked(&key, now());
                 // The connection says whether that was the image or the runtime; a refused name fails in its pull.
-                if matches!(error, crate::cri::CriError::Refused(_)) {
+                if matches!(error, crate::runtime::cri::CriError::Refused(_)) {
                     self.tasks.looked(&key, None, now());
                 }
             }

@@ -8,10 +8,10 @@ use berth_api::name::{InvalidName, Name, Namespace};
 use clap::{Parser, ValueEnum};
 
 use crate::agent::Settings;
-use crate::cni::Leases;
-use crate::pull_secrets::PullSecrets;
+use crate::pulls::pull_secrets::PullSecrets;
 use crate::runtime::SocketChoice;
-use crate::space;
+use crate::runtime::cni::Leases;
+use crate::runtime::space;
 use crate::tasks::Limits;
 
 /// Pulls the images that the NodeImage of its node asks for, and reports what the node has.

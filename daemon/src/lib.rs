@@ -6,22 +6,12 @@
 //! controller. [`cni`] looks after the plugin `host-local`. [`agent`] is the loop that connects them.
 
 pub mod agent;
-pub mod cni;
-pub mod container_hash;
-pub mod containerd;
-pub mod cri;
-pub mod env;
+pub mod containers;
 pub mod flags;
 pub mod http;
-pub mod inspect;
-pub mod manifest;
 pub mod metrics;
 pub mod nodeimage;
-pub mod pre_stop;
-pub mod pull;
-pub mod pull_secrets;
+pub mod pulls;
 pub mod runtime;
-pub mod space;
-pub mod stops;
 pub mod tasks;
 pub mod urgency;

@@ -1,5 +1,10 @@
 //! The node's runtime: found, connected, watched, and found again when it went.
 
+pub mod cni;
+pub mod containerd;
+pub mod cri;
+pub mod space;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
 
-use crate::containerd::{Containerd, Event};
-use crate::cri::{Cri, CriError};
-use crate::space::{self, Space};
+use crate::runtime::containerd::{Containerd, Event};
+use crate::runtime::cri::{Cri, CriError};
+use crate::runtime::space::Space;
 use crate::tasks::Resolved;
 
 /// Where runtimes listen on a host, in the order in which they are tried.

@@ -19,7 +19,7 @@ use berth_api::v1beta1::nodeimage::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::manifest::Bytes;
+use crate::pulls::manifest::Bytes;
 use berth_api::image;
 
 pub(crate) use now::Began;

@@ -2,13 +2,12 @@
 
 use std::{collections::HashSet, io, net::IpAddr};
 
-use super::{check_namespace, open, owned};
+use super::{check_namespace, neighbour, open, owned};
 use crate::{
     allocator::offers,
     call::Call,
     config::{Config, Request, document::WhenExhausted},
     failure::{Failure, INTERNAL, TRY_AGAIN_LATER},
-    neighbour,
     range::{Range, RangeSet},
     record::{Attachment, Reservation},
     remedy,

@@ -38,7 +38,7 @@ const LINES: usize = 400;
 const FILES: usize = 15;
 /// How many files and folders are larger than that. A number only gets smaller.
 const LONG_FILES: usize = 16;
-const FULL_FOLDERS: usize = 11;
+const FULL_FOLDERS: usize = 6;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -1,5 +1,7 @@
 //! Runs reconciles: one key at a time each, as many at once as there are workers, only while this process leads.
 
+pub mod turn;
+
 use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

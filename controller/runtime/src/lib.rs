@@ -20,7 +20,6 @@ pub mod object;
 pub mod queue;
 pub mod store;
 pub mod supervisor;
-pub mod turn;
 
 pub use object::{Key, Object, Owned, Resource};
 pub use store::{Change, Index, Store};

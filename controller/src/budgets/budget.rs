@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::watched::Watched;
+use crate::stores::watched::Watched;
 
 /// A budget of either kind.
 #[derive(Debug, Clone)]

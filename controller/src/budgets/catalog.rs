@@ -17,7 +17,7 @@ use berth_workload::share;
 use jiff::Timestamp;
 
 use crate::budgets::{Budget, BudgetKey, PodBudgets};
-use crate::watched::by_namespace;
+use crate::stores::watched::by_namespace;
 
 impl PodBudgets {
     /// The budgets of a namespace that hold pods: of each kind the oldest.

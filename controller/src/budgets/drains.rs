@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 use crate::budgets::federation::reported;
 use crate::budgets::{Budget, BudgetStores, Holds, PodBudgets, UNREAD};
-use crate::watched::Watched;
+use crate::stores::watched::Watched;
 
 /// All that drains depend on: what was read of one namespace.
 pub(crate) struct Drains<'a> {

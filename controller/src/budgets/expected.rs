@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::time::Instant;
 
+use crate::budgets::expected_pods::recent::MOMENT;
+use crate::budgets::expected_pods::{ExpectedPods, Uncounted, Workloads};
 use crate::budgets::{Budget, Holds, PodBudgets, views};
-use crate::expected_pods::{ExpectedPods, Uncounted, Workloads};
-use crate::recent::MOMENT;
 
 impl PodBudgets {
     /// Whether the request is that the pod goes because its workload goes, which no budget keeps.

@@ -20,10 +20,10 @@ use futures::future::try_join_all;
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::budgets::clusters::{Clusters, Known};
 use crate::budgets::federation::find::ITSELF;
 use crate::budgets::federation::find::find;
 use crate::budgets::{Budget, BudgetKey, PodBudgets};
-use crate::clusters::{Clusters, Known};
 
 /// So long one look at others is enough for whoever decides again about a ledger that somebody else has written meanwhile.
 const LATELY: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 
 use crate::budgets::{Budget, BudgetStores, PodBudgets};
-use crate::watched::{Watched, by_namespace};
+use crate::stores::watched::{Watched, by_namespace};
 
 /// The apiserver evicts no pod that so many hold.
 const ENOUGH: usize = 2;

@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::reads::Stores;
-use crate::webhook_rules::AllRequests;
+use crate::admission::webhook_rules::AllRequests;
+use crate::stores::reads::Stores;
 
 /// Of a cluster that nobody reaches.
 fn budgets(gates: Gates, stores: Option<BudgetStores>) -> Arc<PodBudgets> {

@@ -21,8 +21,8 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::triggers::each;
-use crate::watched::Watched;
+use crate::reconcile::triggers::each;
+use crate::stores::watched::Watched;
 
 /// How long until pods are counted that the store does not show yet.
 const NOT_SEEN: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use parking_lot::Mutex;
 
 use crate::budgets::{Budget, BudgetKey};
-use crate::watched::Watched;
+use crate::stores::watched::Watched;
 
 /// For so long whoever was refused counts as waiting. Longer than it takes to ask again where nothing fails.
 const WAITS: Duration = Duration::from_secs(10);

@@ -11,14 +11,14 @@ use berth_kinds::broadcastjob::{
     News, Snapshot, decide, is_news as is_news_of_node, is_over, is_urgent, status,
 };
 use berth_runtime::driver::Next;
+use berth_runtime::driver::turn;
 use berth_runtime::feed::Odd;
 use berth_runtime::object::{BROADCAST_JOBS, owner_key};
 use berth_runtime::queue::Queue;
-use berth_runtime::{Change, Key, Object, Resource, Store, turn};
-use berth_workload::feature_gates::Gates;
-use berth_workload::objects::node::Node;
-use berth_workload::objects::owner::Reference;
-use berth_workload::objects::pod::Pod;
+use berth_runtime::{Change, Key, Object, Resource, Store};
+use berth_workload::gates::Gates;
+use berth_workload::node::Node;
+use berth_workload::owner::Reference;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::update::podset::{Phases, Unreadable};
 use jiff::Timestamp;
@@ -26,15 +26,15 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::budgets::BudgetStores;
 use crate::context::{Context, LARGE};
-use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::reads::Reader;
-use crate::reported::Reported;
-use crate::status_throttle::StatusThrottle;
-use crate::triggers::{self, each};
-use crate::unreadable;
-use crate::watched::Watched;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::triggers::{self, each};
+use crate::reconcile::unreadable;
+use crate::status::reported::Reported;
+use crate::status::throttle::StatusThrottle;
+use crate::stores::reads::Reader;
+use crate::stores::watched::Watched;
 use gone::{Gone, managed_by};
 use serde_json::json;
 

@@ -6,9 +6,9 @@ use berth_kinds::cloneset::CloneSetOwner;
 use berth_workload::feature_gates::Gates;
 
 use crate::controllers::pod_owner::{self, Controlled, Objects};
-use crate::podset::Observed;
-use crate::reads::Reader;
-use crate::watched::Watched;
+use crate::reconcile::podset::Observed;
+use crate::stores::reads::Reader;
+use crate::stores::watched::Watched;
 
 pub(crate) type CloneSetController = pod_owner::PodOwnerController<CloneSetOwner>;
 

@@ -14,10 +14,10 @@ use berth_workload::objects::pod::Metadata;
 use parking_lot::Mutex;
 
 use crate::controllers::pod_owner::{self, Controlled, Objects, is_news};
-use crate::podset::{Observed, wake_owner};
-use crate::reads::Reader;
-use crate::triggers::each;
-use crate::watched::Watched;
+use crate::reconcile::podset::{Observed, wake_owner};
+use crate::reconcile::triggers::each;
+use crate::stores::reads::Reader;
+use crate::stores::watched::Watched;
 
 pub(crate) type DaemonSetController = pod_owner::PodOwnerController<DaemonSetOwner>;
 

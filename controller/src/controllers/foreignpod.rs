@@ -14,8 +14,8 @@ use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 
 use crate::context::{Context, next};
-use crate::controller::Controller;
-use crate::reads::Reader;
+use crate::reconcile::controller::Controller;
+use crate::stores::reads::Reader;
 
 /// What a decision about such a pod is made of.
 pub(crate) struct ForeignPodController {

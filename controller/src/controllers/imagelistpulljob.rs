@@ -15,10 +15,10 @@ use berth_workload::plan::{Action, Outcome};
 use jiff::Timestamp;
 
 use crate::context::Context;
-use crate::controller::Controller;
-use crate::reads::Reader;
-use crate::triggers::each;
-use crate::watched::Watched;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::triggers::each;
+use crate::stores::reads::Reader;
+use crate::stores::watched::Watched;
 
 /// What a decision is made of.
 pub(crate) struct ImageListPullJobController {

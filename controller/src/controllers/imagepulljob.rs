@@ -6,21 +6,20 @@ use std::sync::Arc;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_kinds::imagepulljob::{Snapshot, concerns, concerns_pod, decide, needs_pods, status};
 use berth_runtime::driver::Next;
+use berth_runtime::driver::turn;
 use berth_runtime::object::IMAGE_PULL_JOBS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Key, Object, Resource, Store, turn};
-use berth_workload::feature_gates::Gates;
-use berth_workload::images::pull::closed;
-use berth_workload::objects::node::image::NodeImage;
-use berth_workload::objects::pod::Pod;
+use berth_runtime::{Change, Key, Object, Resource, Store};
+use berth_workload::gates::Gates;
+use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use jiff::Timestamp;
 
 use crate::context::{Context, LARGE};
-use crate::controller::Controller;
-use crate::reads::Reader;
-use crate::watched::Watched;
+use crate::reconcile::controller::Controller;
+use crate::stores::reads::Reader;
+use crate::stores::watched::Watched;
 
 /// What a decision is made of.
 pub(crate) struct ImagePullJobController {

@@ -12,9 +12,9 @@ use berth_workload::objects::node::image::NodeImage;
 use jiff::Timestamp;
 
 use crate::context::{Context, next};
-use crate::controller::Controller;
-use crate::reads::Reader;
-use crate::watched::Watched;
+use crate::reconcile::controller::Controller;
+use crate::stores::reads::Reader;
+use crate::stores::watched::Watched;
 
 /// What a decision about such a node is made of.
 pub(crate) struct JoiningNodeController {

@@ -29,13 +29,13 @@ use berth_workload::update::revision::{self, Revision};
 use jiff::Timestamp;
 
 use crate::context::{Context, next};
-use crate::controller::Controller;
-use crate::custom_resources::{
+use crate::reconcile::controller::Controller;
+use crate::reconcile::triggers::each;
+use crate::stores::custom_resources::{
     PREPULLED, PREPULLED_CLONE_SETS, PREPULLED_DAEMON_SETS, requests_of_pod,
 };
-use crate::reads::Reader;
-use crate::triggers::each;
-use crate::watched::{CustomResource, Watched, is_managed};
+use crate::stores::reads::Reader;
+use crate::stores::watched::{CustomResource, Watched, is_managed};
 
 /// What a decision about a NodeImage is made of.
 pub(crate) struct NodeImageController {

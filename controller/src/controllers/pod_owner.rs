@@ -4,11 +4,13 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use berth_runtime::driver::Next;
+use berth_runtime::driver::turn;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
-use berth_runtime::{Change, Key, Object, Resource, Store, turn};
-use berth_workload::feature_gates::Gates;
-use berth_workload::objects::condition::{StatusCondition, WorkloadStatus};
+use berth_runtime::{Change, Key, Object, Resource, Store};
+use berth_workload::condition::{StatusCondition, WorkloadStatus};
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod_owner::decide::decide;
 use berth_workload::pod_owner::status::status;
@@ -23,18 +25,18 @@ use serde_json::json;
 
 use crate::budgets::BudgetStores;
 use crate::context::{Context, LARGE};
-use crate::controller::Controller;
-use crate::ended::EndedPods;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::overlapping;
-use crate::podset::{Observed, PodSetReads};
-use crate::reads::Reader;
-use crate::reported::Reported;
-use crate::status_throttle::StatusThrottle;
-use crate::triggers;
-use crate::unreadable;
-use crate::watched::{CustomResource, Watched};
+use crate::reconcile::controller::Controller;
+use crate::reconcile::ended::EndedPods;
+use crate::reconcile::overlapping;
+use crate::reconcile::podset::{Observed, PodSetReads};
+use crate::reconcile::triggers;
+use crate::reconcile::unreadable;
+use crate::status::reported::Reported;
+use crate::status::throttle::StatusThrottle;
+use crate::stores::reads::Reader;
+use crate::stores::watched::{CustomResource, Watched};
 
 /// The store of a kind's objects.
 pub(crate) type Objects<K> = Arc<Store<Watched<<K as PodOwner>::Object>>>;

@@ -12,12 +12,12 @@ use berth_workload::feature_gates::{Gate, Gates};
 use berth_workload::objects::ordinals::{ordinal_of, set_and_ordinal};
 use berth_workload::objects::pod::{Metadata, Pod};
 
+use crate::admission::pod_states;
 use crate::controllers::pod_owner::{self, Controlled, Objects};
-use crate::pod_states;
-use crate::podset::Observed;
-use crate::reads::Reader;
-use crate::triggers::each;
-use crate::watched::Watched;
+use crate::reconcile::podset::Observed;
+use crate::reconcile::triggers::each;
+use crate::stores::reads::Reader;
+use crate::stores::watched::Watched;
 
 pub(crate) type StatefulSetController = pod_owner::PodOwnerController<StatefulSetOwner>;
 

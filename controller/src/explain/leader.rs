@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::flags::Run;
+use crate::settings::flags::Run;
 use berth_runtime::{Resource, client};
 use berth_workload::objects::resource::PODS;
 use kube::Client;

@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use super::printed::{self, Explained, NodeDrain};
 use crate::budgets::{Budget, BudgetStores, PodBudgets};
-use crate::controller::Controller;
-use crate::flags::Run;
 use crate::kinds::Kinds;
-use crate::reads::{Namespaces, Stores};
-use crate::timings;
-use crate::watched::by_namespace;
+use crate::reconcile::controller::Controller;
+use crate::settings::flags::Run;
+use crate::settings::timings;
+use crate::stores::reads::{Namespaces, Stores};
+use crate::stores::watched::by_namespace;
 
 /// A controller that prints its plan for an object in place of carrying it out.
 pub(crate) trait Explains: Controller {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::certs::Validity;
 use crate::deletions::RefusedDeletions;
-use crate::latency::ReviewMetrics;
 use crate::pods::{Budgets, Injector, Records};
+use crate::server::latency::ReviewMetrics;
 
 /// How the webhooks are served.
 #[derive(Debug, Clone)]

@@ -2,9 +2,11 @@
 //! whenever the plan asks for one.
 
 mod pass;
+pub(crate) mod proof;
 mod publish;
 mod published;
 mod reach;
+pub(crate) mod readiness;
 mod silence;
 
 use std::sync::Arc;
@@ -24,9 +26,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use crate::keeper::proof::{EarlyEndpoint, Unproven, conversion_works};
 use crate::places::{self};
 use crate::pods::{DISRUPTIONS, MUTATING};
-use crate::proof::{EarlyEndpoint, Unproven, conversion_works};
 use crate::server::Phase;
 use crate::{Config, Error, Readiness};
 

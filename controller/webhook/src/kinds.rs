@@ -3,6 +3,8 @@
 //! Nearly all validation is in the CRDs and needs no webhook. What is left is what [`berth_api::validation`] knows, and
 //! the pod template, which only the apiserver itself can judge: it is asked for a dry-run creation of a PodTemplate.
 
+pub(crate) mod sidecar_template;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +28,6 @@ use berth_api::weight::Limits;
 
 use crate::apiserver::FIELD_MANAGER;
 use crate::pods::Records;
-use crate::sidecar_template;
 
 /// The longest wait for a verdict on a pod template: less than the apiserver's wait for ours.
 const PATIENCE: Duration = Duration::from_secs(4);

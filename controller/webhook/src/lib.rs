@@ -11,19 +11,11 @@ mod endpoint;
 mod error;
 mod keeper;
 mod kinds;
-mod latency;
 mod migrate;
-pub mod missing;
 pub mod places;
-mod pod_webhook;
 pub mod pods;
-mod prepare_return;
-mod proof;
-mod readiness;
 mod secret_path;
 mod server;
-mod sidecar_template;
-mod threads;
 
 /// What a body that is POSTed here is answered.
 pub mod reviews {
@@ -52,13 +44,13 @@ use tokio::task::JoinHandle;
 pub use certs::Validity;
 pub use config::{Config, PodIdentity};
 pub use error::Error;
-pub use latency::ReviewMetrics;
+pub use keeper::proof::PORT_NAME;
+pub use keeper::readiness::Readiness;
+pub use migrate::prepare_return::{ReturnError, prepare_return};
 pub use migrate::{Migrated, migrate};
-pub use pod_webhook::PodWebhook;
-pub use prepare_return::{ReturnError, prepare_return};
-pub use proof::PORT_NAME;
-pub use readiness::Readiness;
+pub use pods::pod_webhook::PodWebhook;
 pub use server::NO_TOKEN;
+pub use server::latency::ReviewMetrics;
 
 use crate::certs::issue;
 use crate::certs::plan::Policy;
@@ -167,7 +159,7 @@ pub async fn run(
     let address = config.bind;
     let drain = config.drain;
     let tasks = vec![
-        threads::serve(listener, server::Server::new(http1), judge, phases.clone())
+        server::threads::serve(listener, server::Server::new(http1), judge, phases.clone())
             .map_err(Error::Threads)?,
         tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases).map(Ok)),
         tokio::spawn(end(shutdown, phase, drain).map(Ok)),

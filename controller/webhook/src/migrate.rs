@@ -1,10 +1,12 @@
 //! Storage migration: every object of ours is stored in the newest version of its kind, and the CRDs say so.
 //!
 //! A CRD that stores another version is left alone, however often the migration tries again: after a step back to a release of
-//! OpenKruise ([`crate::prepare_return`]) that is what an administrator wants. The chart's CRDs bring the newest version back.
+//! OpenKruise ([`crate::migrate::prepare_return`]) that is what an administrator wants. The chart's CRDs bring the newest version back.
 //!
 //! After a version is no longer the one that is stored, objects written before stay as they are until someone writes
 //! them. Only when all have been written again may the old version ever be taken out of a CRD.
+
+pub(crate) mod prepare_return;
 
 use std::time::Duration;
 

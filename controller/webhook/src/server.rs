@@ -2,9 +2,11 @@
 
 mod judge;
 mod kept;
+pub(crate) mod latency;
 mod refusal;
 mod review_kinds;
 pub(crate) mod reviews;
+pub(crate) mod threads;
 mod token;
 mod turns;
 

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::clock::now;
-use crate::cri::CriError;
-use crate::env::{self, Environments, Stop};
-use crate::inspect::{self, Facts};
+use crate::containers::env::{self, Environments, Stop};
+use crate::containers::inspect::{self, Facts};
+use crate::containers::pre_stop;
+use crate::containers::stops::Begin;
 use crate::nodeimage::NodeImageError;
-use crate::pre_stop;
 use crate::runtime::Runtime;
-use crate::stops::Begin;
+use crate::runtime::cri::CriError;
 use crate::tasks::{Key, Outcome, Resolved};
 
 /// What came of a job.

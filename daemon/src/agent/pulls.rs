@@ -1,7 +1,7 @@
 //! The pulls of one node: begun, counted, cancelled.
 
 use super::jobs::{self, Done};
-use crate::pull::Try;
+use crate::pulls::pull::Try;
 use crate::runtime::Runtime;
 use crate::tasks::{Key, Outcome, Plan};
 use berth_api::v1beta1::nodeimage::NodeImageSpec;

@@ -2,9 +2,9 @@
 
 use super::clock::now;
 use super::jobs::{self, Question};
-use crate::cri::CriError;
-use crate::env::{self, Stop};
+use crate::containers::env::{self, Stop};
 use crate::runtime::Runtime;
+use crate::runtime::cri::CriError;
 use berth_api::v1beta1::nodeimage::NodeImageSpec;
 use k8s_cri::v1::Container;
 use std::sync::Arc;

@@ -102,7 +102,7 @@ impl World {
     }
 
     fn gates(&self) -> Gates {
-        berth_controller::gates::parse(&self.gates).unwrap_or_default()
+        berth_controller::settings::gates::parse(&self.gates).unwrap_or_default()
     }
 
     fn revisions(&self) -> Vec<Arc<Revision>> {

@@ -13,9 +13,9 @@ use berth_workload::objects::condition::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::time::Instant;
 
+use crate::admission::webhook_rules::WebhookRule;
 use crate::budgets::PodBudgets;
 use crate::budgets::budget::Budget;
-use crate::webhook_rules::WebhookRule;
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);

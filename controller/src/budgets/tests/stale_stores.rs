@@ -9,8 +9,8 @@ use berth_workload::plan::{Action, Plan, Step, Target};
 use serde_json::Value;
 
 use super::*;
-use crate::reads::{Namespaces, Stores};
-use crate::real_apiserver::{self, request};
+use crate::start::real_apiserver::{self, request};
+use crate::stores::reads::{Namespaces, Stores};
 
 const NODE: &str = "node-1";
 

@@ -13,7 +13,7 @@ use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::watched::Watched;
+use crate::stores::watched::Watched;
 use berth_runtime::object::BROADCAST_JOBS;
 use berth_workload::objects::owner::Reference;
 

@@ -18,10 +18,10 @@ use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::objects::pod::{Metadata, Pod};
 
+use crate::budgets::clusters::Known;
 use crate::budgets::federation::find::{ITSELF, MISSING};
 use crate::budgets::{Budget, Holds, PodBudgets};
-use crate::clusters::Known;
-use crate::watched::Watched;
+use crate::stores::watched::Watched;
 
 /// What each of some budgets brings, and which of them may hold the same pods elsewhere, by their places.
 type Others = (Vec<Other>, Vec<Vec<usize>>);

@@ -12,7 +12,7 @@ use berth_workload::objects::owner::{OwnerKey, group};
 use berth_workload::objects::pod::Pod;
 
 use super::PersistentPodStateController;
-use crate::pod_states::TargetKind;
+use crate::admission::pod_states::TargetKind;
 
 impl PersistentPodStateController {
     /// The object's workload, and the pods that it controls.

@@ -11,10 +11,10 @@ use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
 use super::SidecarSetController;
-use crate::custom_resources::JOBS_OF_SIDECAR_SETS;
-use crate::injection::selectors::Compiled;
-use crate::injection::{Injection, Narrowed, is_paused};
-use crate::watched::{Watched, sidecar_set_revisions};
+use crate::admission::injection::selectors::Compiled;
+use crate::admission::injection::{Injection, Narrowed, is_paused};
+use crate::stores::custom_resources::JOBS_OF_SIDECAR_SETS;
+use crate::stores::watched::{Watched, sidecar_set_revisions};
 
 /// The pods of a SidecarSet, those of its canaries by uid, and others whose conditions name it.
 type Sorted = (Vec<Arc<Pod>>, BTreeMap<Box<str>, Arc<Pod>>, Vec<Arc<Pod>>);

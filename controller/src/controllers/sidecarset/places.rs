@@ -10,10 +10,10 @@ use berth_runtime::Object;
 use berth_workload::objects::namespace::Namespace;
 
 use super::SidecarSetController;
+use crate::admission::injection::selectors::Compiled;
+use crate::admission::injection::{Injection, Narrowed};
 use crate::context::Context;
-use crate::injection::selectors::Compiled;
-use crate::injection::{Injection, Narrowed};
-use crate::watched::Watched;
+use crate::stores::watched::Watched;
 
 /// A namespace, and why no pod of it gets the containers.
 pub(super) type Place = (Arc<Watched<Namespace>>, Option<LeftOut>);

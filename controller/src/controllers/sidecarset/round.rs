@@ -9,8 +9,9 @@ use berth_kinds::sidecarset::{
 };
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
+use berth_runtime::driver::turn;
 use berth_runtime::executor::Owner;
-use berth_runtime::{Object, object, turn};
+use berth_runtime::{Object, object};
 use berth_workload::plan::{Event, Outcome, Plan, Target};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,8 +20,8 @@ use serde::Deserialize;
 
 use super::SidecarSetController;
 use crate::context::{Context, LARGE};
-use crate::status_throttle::{at_latest, nothing_is_urgent};
-use crate::watched::Watched;
+use crate::status::throttle::{at_latest, nothing_is_urgent};
+use crate::stores::watched::Watched;
 
 /// After a pod whose change failed, until the next pod's turn.
 const ANOTHERS_TURN: Duration = Duration::from_secs(1);

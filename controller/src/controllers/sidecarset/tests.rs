@@ -5,8 +5,8 @@ use berth_workload::feature_gates::Gates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::reads::Stores;
-use crate::webhook_rules::WebhookRules;
+use crate::admission::webhook_rules::WebhookRules;
+use crate::stores::reads::Stores;
 
 const OURS: &str = "kruise-system";
 

@@ -8,7 +8,7 @@ use berth_kinds::sidecarset::Turns;
 use berth_runtime::Object;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::watched::Watched;
+use crate::stores::watched::Watched;
 
 /// By name of a SidecarSet: its uid, and its turns.
 #[derive(Debug, Default)]

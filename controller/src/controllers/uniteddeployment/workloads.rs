@@ -1,9 +1,9 @@
 //! The workloads of a UnitedDeployment's subsets, of all four kinds.
 
-use crate::podset::unreadable_in;
-use crate::triggers::each;
-use crate::watched::by_namespace;
-use crate::watched::{
+use crate::reconcile::podset::unreadable_in;
+use crate::reconcile::triggers::each;
+use crate::stores::watched::by_namespace;
+use crate::stores::watched::{
     SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS, SUBSET_STATEFUL_SETS, Watched,
     namespace_of_subset,
 };

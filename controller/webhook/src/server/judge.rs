@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::token::Token;
 use crate::deletions::RefusedDeletions;
-use crate::latency::ReviewMetrics;
 use crate::pods::{Budgets, Injector, Records};
 use crate::secret_path::SecretPath;
+use crate::server::latency::ReviewMetrics;
 
 /// How far the shutdown is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

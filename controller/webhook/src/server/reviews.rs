@@ -17,8 +17,8 @@ use super::judge::Judge;
 use super::refusal::{Refusal, no_review, unanswered};
 use super::review_kinds::Handler;
 use super::turns::Turns;
-use crate::missing::Missing;
 use crate::pods::NotYet;
+use crate::pods::missing::Missing;
 use admission::Look;
 use pod_review::Unanswered;
 

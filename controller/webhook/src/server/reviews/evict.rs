@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::admission::Look;
 use super::pod_review::{Answer, Unanswered, read};
 use super::recreate::{Unknown, get};
-use crate::missing::Missing;
 use crate::pods::NotYet;
+use crate::pods::missing::Missing;
 use crate::server::judge::Judge;
 
 /// What an eviction may be at most: it has a name and a few options. A larger one is bound to no pod, and is refused later.

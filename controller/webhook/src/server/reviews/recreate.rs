@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::admission::Look;
 use super::pod_review::{Answer, read};
-use crate::missing::Missing;
+use crate::pods::missing::Missing;
 use crate::server::judge::Judge;
 
 /// Less than the apiserver waits for an answer. After it the controller fills the request in.

@@ -1,0 +1,7 @@
+//! What becomes of new and changed pods before the apiserver stores them.
+
+pub(crate) mod injection;
+pub(crate) mod pod_pinning;
+pub(crate) mod pod_rules;
+pub(crate) mod pod_states;
+pub(crate) mod webhook_rules;

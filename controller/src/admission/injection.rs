@@ -1,0 +1,323 @@
+//! New pods get the containers of the SidecarSets that select them: for which the pod webhook is called, and what it answers.
+
+mod answer;
+mod narrowed;
+mod probe;
+mod probes;
+pub(crate) mod selectors;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use berth_api::names::annotation::MIRROR_POD;
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_kinds::sidecarset::inject::allowed::Rules;
+use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
+use berth_kinds::sidecarset::records;
+use berth_kinds::sidecarset::{Asked, LeftOut, Wanted};
+use berth_runtime::{Change, Object, Store};
+use berth_webhook::pods::{Asks, SidecarAsk, Sidecars, UNTOUCHED};
+use berth_workload::feature_gates::{Gate, Gates};
+use berth_workload::objects::namespace::Namespace;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::revision::{self, Revision};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::admission::webhook_rules::{WebhookRule, WebhookRules};
+use crate::custom_workloads::CustomWorkloads;
+use crate::stores::reads::Reader;
+use crate::stores::watched::{Watched, sidecar_set_revisions};
+pub(crate) use narrowed::Narrowed;
+use probes::Probes;
+use selectors::{Compiled, Selectors};
+
+/// Who injects, and what for.
+pub(crate) struct Injection {
+    asks: Arc<WebhookRules>,
+    gates: Gates,
+    own_namespace: String,
+    /// Namespaces whose pods are left alone.
+    protected: BTreeSet<String>,
+    /// `None` where no pod gets containers.
+    stores: Option<InjectionStores>,
+    /// The text of the rules that were read last, and what it says.
+    rules: Mutex<(String, Arc<Rules>)>,
+    /// By name: a SidecarSet as it was last asked for, and what it asks for.
+    latest: Mutex<BTreeMap<String, LastAsked>>,
+    /// What dry runs of pods' creations have shown.
+    probes: Probes,
+}
+
+/// What injection reads.
+pub(crate) struct InjectionStores {
+    sets: Arc<Store<Watched<SidecarSet>>>,
+    selectors: Arc<Selectors>,
+    namespaces: Arc<Store<Watched<Namespace>>>,
+    revisions: Arc<Store<Watched<Revision>>>,
+    configuration: Arc<CustomWorkloads>,
+}
+
+impl InjectionStores {
+    pub(crate) fn new(reader: &mut Reader<'_>) -> Self {
+        let sets = reader.read();
+        Self {
+            selectors: Selectors::of_sets(&sets),
+            sets,
+            namespaces: reader.read(),
+            revisions: reader.read(),
+            configuration: reader.custom_workloads(),
+        }
+    }
+}
+
+/// A SidecarSet, and what is asked of it.
+type LastAsked = (Arc<SidecarSet>, Arc<Latest>);
+
+/// What is asked of a SidecarSet for each pod.
+struct Latest {
+    selectors: Compiled,
+    /// Hashes take time, so they are of those that select a pod. A revision that was just made has the name that was computed before
+    /// it, so what is known stays true.
+    wanted: OnceLock<Wanted>,
+}
+
+/// The namespaces of the flag, separated by commas, and the controller's own.
+pub(crate) fn protected_namespaces(own_namespace: &str, flag: &str) -> BTreeSet<String> {
+    let named = flag
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    named.chain([own_namespace]).map(str::to_owned).collect()
+}
+
+impl Injection {
+    pub(crate) fn new(
+        asks: Arc<WebhookRules>,
+        gates: Gates,
+        own_namespace: &str,
+        protected: &str,
+        stores: Option<InjectionStores>,
+    ) -> Arc<Self> {
+        let injection = Arc::new(Self {
+            asks,
+            gates,
+            own_namespace: own_namespace.to_owned(),
+            protected: protected_namespaces(own_namespace, protected),
+            stores: stores.filter(|_| gates.has(Gate::PodWebhook)),
+            latest: Mutex::default(),
+            rules: Mutex::default(),
+            probes: Probes::default(),
+        });
+        if let Some(stores) = &injection.stores {
+            injection.asks.ask(injection.clone());
+            injection.follow(&stores.sets);
+        }
+        injection
+    }
+
+    fn follow(self: &Arc<Self>, sets: &Store<Watched<SidecarSet>>) {
+        // The store holds its hooks, so a hook must not hold the store.
+        let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
+        sets.on_change(move |change| {
+            let is_asked_as_before = matches!(
+                change,
+                Change::Applied { old: Some(old), new } if ask_of(&old.0) == ask_of(&new.0)
+            );
+            if !is_asked_as_before {
+                asks.changed();
+            }
+            if let (Change::Deleted { old }, Some(this)) = (change, this.upgrade()) {
+                this.latest.lock().remove(old.name());
+                this.probes.forget(old.name());
+            }
+        });
+    }
+
+    /// The controller's namespace, where revisions are.
+    pub(crate) fn own_namespace(&self) -> &str {
+        &self.own_namespace
+    }
+
+    /// What is turned on.
+    pub(crate) fn gates(&self) -> Gates {
+        self.gates
+    }
+
+    /// Would nobody inject into the pod, whatever selects it? The webhook is not called for such a pod, so it misses nothing.
+    pub(crate) fn leaves_alone(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
+        self.protected.contains(&*pod.metadata.namespace)
+            || pod.metadata.annotation(MIRROR_POD).is_some()
+            || namespaces
+                .get("", &pod.metadata.namespace)
+                .is_some_and(|namespace| is_untouched(&namespace))
+    }
+
+    /// Namespaces whose pods are left alone.
+    pub(crate) fn protected(&self) -> &BTreeSet<String> {
+        &self.protected
+    }
+
+    /// Are the pods of the namespace left alone?
+    pub(crate) fn protects(&self, namespace: &str) -> bool {
+        self.protected.contains(namespace)
+    }
+
+    /// To be told when it was written for whose pods the webhook is called.
+    pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.asks.on_written(hook);
+    }
+
+    /// Would no pod of the namespace get containers, whatever selects it?
+    pub(crate) fn leaves_out(&self, namespace: &Watched<Namespace>) -> Option<LeftOut> {
+        if self.protects(namespace.name()) {
+            Some(LeftOut::Protected)
+        } else {
+            is_untouched(namespace).then_some(LeftOut::Labelled)
+        }
+    }
+
+    /// How many SidecarSets there are.
+    fn sets(&self) -> usize {
+        self.stores
+            .as_ref()
+            .map_or(0, |stores| stores.sets.all().len())
+    }
+
+    /// Is the webhook called for pods that the SidecarSet selects, by its selectors as they are here?
+    pub(crate) fn asked(&self, set: &SidecarSet) -> Asked {
+        let ask = ask_of(set);
+        if !self.gates.has(Gate::PodWebhook) {
+            Asked::Never
+        } else if ask.is_some_and(|ask| self.asks.has_written(|asks| asks.sidecars.has(&ask))) {
+            Asked::Yes
+        } else if self.asks.has_written(|_| true) {
+            Asked::NotYet
+        } else {
+            Asked::Unknown
+        }
+    }
+
+    /// For which pods that the SidecarSet selects the webhook is called, by what others have made of its entry.
+    pub(crate) fn narrowed(&self, set: &SidecarSet) -> Narrowed {
+        let entry = ask_of(set).map(|ask| ask.entry(&self.protected));
+        Narrowed::new(
+            self.asks
+                .added()
+                .as_ref()
+                .map(|added| entry.map(|entry| added.to(&entry)).unwrap_or_default()),
+        )
+    }
+
+    fn latest(&self, set: &Watched<SidecarSet>) -> Arc<Latest> {
+        let mut all = self.latest.lock();
+        if let Some((read, latest)) = all.get_mut(set.name())
+            && is_the_same(read, &set.0)
+        {
+            // The next look at it compares nothing but where it is.
+            *read = set.0.clone();
+            return latest.clone();
+        }
+        let new = Arc::new(Latest {
+            selectors: Compiled::new(&set.0),
+            wanted: OnceLock::new(),
+        });
+        all.insert(set.name().to_owned(), (set.0.clone(), new.clone()));
+        new
+    }
+
+    fn history(&self, stores: &InjectionStores, set: &Watched<SidecarSet>) -> Vec<Arc<Revision>> {
+        sidecar_set_revisions(&stores.revisions, set, &self.own_namespace)
+    }
+}
+
+/// Does a pod get the same of both? Numbers of pods in a status, which changes every second while pods are created, change nothing.
+fn is_the_same(read: &Arc<SidecarSet>, now: &Arc<SidecarSet>) -> bool {
+    let named = |set: &SidecarSet| {
+        let status = set.status.as_ref();
+        status
+            .map(|status| {
+                (
+                    status.latest_revision.clone(),
+                    status.collision_count.unwrap_or(0),
+                )
+            })
+            .unwrap_or_default()
+    };
+    Arc::ptr_eq(read, now) || (read.spec == now.spec && named(read) == named(now))
+}
+
+/// The end of a generated name.
+fn suffix() -> String {
+    let random: String = (0..5).map(|_| char::from(fastrand::u8(..27))).collect();
+    revision::safe(&random)
+}
+
+/// By SidecarSet: the revision of whose containers the pod has some already.
+fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
+    let text = pod["metadata"]["annotations"][HASH].as_str();
+    let records = records::read(text).into_iter();
+    records
+        .map(|(set, record)| (set, record.controller_revision))
+        .collect()
+}
+
+fn is_untouched(namespace: &Watched<Namespace>) -> bool {
+    namespace.0.metadata.label(UNTOUCHED.0) == Some(UNTOUCHED.1)
+}
+
+/// Would the webhook be called for the pod if it were selected, in a namespace that is not protected? Of one that is not known nobody
+/// can tell.
+fn may_be_called_for(pod: &Value, namespace: Option<&Watched<Namespace>>) -> bool {
+    let is_mirror = !pod["metadata"]["annotations"][MIRROR_POD].is_null();
+    !is_mirror && namespace.is_some_and(|namespace| !is_untouched(namespace))
+}
+
+pub(crate) fn is_paused(set: &SidecarSet) -> bool {
+    set.spec.injection_strategy.paused || set.metadata.deletion_timestamp.is_some()
+}
+
+fn fails_closed(set: &SidecarSet) -> bool {
+    let annotations = set.metadata.annotations.as_ref();
+    annotations
+        .and_then(|all| all.get(FAILURE_POLICY))
+        .is_some_and(|policy| policy == "Fail")
+}
+
+/// What the SidecarSet asks for; a paused one asks for nothing.
+fn ask_of(set: &SidecarSet) -> Option<SidecarAsk> {
+    Some(SidecarAsk {
+        name: set.metadata.name.clone().unwrap_or_default(),
+        selector: set.spec.selector.clone().filter(|_| !is_paused(set))?,
+        namespaces: set.spec.namespace_selector.clone(),
+        fails_closed: fails_closed(set),
+    })
+}
+
+impl WebhookRule for Injection {
+    fn add_to(&self, asks: &mut Asks) -> bool {
+        let Some(stores) = self
+            .stores
+            .as_ref()
+            .filter(|stores| stores.sets.is_synced())
+        else {
+            return false;
+        };
+        let sets = stores.sets.all();
+        let all = sets.iter().filter_map(|set| ask_of(&set.0));
+        asks.sidecars = Sidecars::new(all, self.protected.iter().cloned());
+        true
+    }
+}
+
+impl fmt::Debug for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Injection")
+            .field("protected", &self.protected)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Entries of the pod webhook to whose selectors others have added: it is called for fewer pods than SidecarSets select.
+
+use std::collections::BTreeMap;
+
+use berth_workload::objects::namespace::Namespace;
+use berth_workload::objects::selector::Selector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::stores::watched::Watched;
+
+/// For which pods that a SidecarSet selects the webhook is called.
+#[derive(Debug)]
+pub(crate) struct Narrowed {
+    /// Selectors of namespaces and of pods, all of which must match. `None`: nobody knows.
+    found: Option<Vec<(Selector, Selector)>>,
+}
+
+impl Narrowed {
+    /// By the selectors of namespaces and of pods to which others have added. Before the entries were read, and where one makes no sense
+    /// here, nobody knows.
+    pub(super) fn new(found: Option<&[(LabelSelector, LabelSelector)]>) -> Self {
+        let read = |(namespaces, pods): &(LabelSelector, LabelSelector)| {
+            Some((Selector::new(namespaces).ok()?, Selector::new(pods).ok()?))
+        };
+        Self {
+            found: found.and_then(|found| found.iter().map(read).collect()),
+        }
+    }
+
+    /// Is the webhook not called for a pod with these labels, or does nobody know? Of a namespace that is not known its labels are not.
+    pub(crate) fn leaves_out<'a>(
+        &self,
+        label: impl Fn(&str) -> Option<&'a str>,
+        namespace: Option<&Watched<Namespace>>,
+    ) -> bool {
+        let is_called = |(namespaces, pods): &(Selector, Selector)| {
+            let of_namespace = |namespace: &Watched<Namespace>| {
+                namespaces.matches(|key| namespace.0.metadata.label(key))
+            };
+            namespace.is_some_and(of_namespace) && pods.matches(&label)
+        };
+        self.found
+            .as_ref()
+            .is_none_or(|found| !found.iter().all(is_called))
+    }
+
+    /// Is the webhook called for no pod of the namespace, by what is known?
+    pub(crate) fn leaves_out_namespace(&self, namespace: &Watched<Namespace>) -> bool {
+        let selects = |(namespaces, _): &(Selector, Selector)| {
+            namespaces.matches(|key| namespace.0.metadata.label(key))
+        };
+        self.found
+            .as_ref()
+            .is_some_and(|found| !found.iter().all(selects))
+    }
+
+    /// Labels of pods that match this selector and all that others have added; `None` where none do.
+    pub(crate) fn example(&self, selector: &Selector) -> Option<BTreeMap<String, String>> {
+        let added = self.found.iter().flatten().map(|(_, pods)| pods);
+        Selector::example(added.chain([selector]))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! What the controllers have in common.
+
+pub(crate) mod controller;
+pub(crate) mod ended;
+pub(crate) mod overlapping;
+pub(crate) mod podset;
+pub(crate) mod triggers;
+pub(crate) mod unreadable;

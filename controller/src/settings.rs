@@ -1,0 +1,5 @@
+//! What the controller is started with.
+
+pub mod flags;
+pub mod gates;
+pub mod timings;

@@ -1,0 +1,33 @@
+//! The commands of the program.
+
+use anyhow::Context;
+use tracing::subscriber::NoSubscriber;
+
+use crate::explain;
+use crate::settings::flags::{Cli, Command};
+use crate::settings::{gates, timings};
+use crate::start::{prepare_return, run};
+
+/// Executes the command, or runs the controller until a signal.
+///
+/// # Errors
+/// No cluster is configured, a flag makes no sense, or the command fails.
+pub async fn execute(cli: Cli) -> anyhow::Result<()> {
+    let config = kube::Config::infer()
+        .await
+        .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
+    let parse = || gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg);
+    // Of a gate without effect the controller's own log tells.
+    let gates = match cli.command {
+        None => parse()?,
+        Some(_) => tracing::subscriber::with_default(NoSubscriber::default(), parse)?,
+    };
+    match &cli.command {
+        Some(Command::Explain(flags)) => explain::explain(flags, config, gates, &cli.run).await,
+        Some(Command::PrepareReturn(flags)) => prepare_return::prepare_return(flags, config).await,
+        None => {
+            timings::check(&cli.run).map_err(anyhow::Error::msg)?;
+            run::run(&cli.run, config, gates).await
+        }
+    }
+}

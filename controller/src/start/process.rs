@@ -1,0 +1,69 @@
+//! What the parts of the running process share.
+
+use std::sync::Arc;
+
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
+use berth_runtime::CancellationToken;
+use berth_runtime::events::Recorder;
+use berth_runtime::expectations::Expectations;
+use berth_runtime::metrics::Metrics;
+use berth_runtime::object::SIDECAR_SETS;
+use berth_runtime::supervisor::Supervisor;
+use berth_webhook::deletions::RefusedDeletions;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
+use kube::Client;
+
+use crate::budgets::clusters::Answering;
+use crate::budgets::review::refusals::Refusals;
+use crate::kinds::Kinds;
+use crate::settings::flags::Run;
+use crate::status::metric as status_metric;
+use crate::stores::reads::Reader;
+
+/// The running process.
+pub(crate) struct Process<'a> {
+    pub(crate) flags: &'a Run,
+    pub(crate) gates: Gates,
+    pub(crate) client: Client,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) expectations: Arc<Expectations>,
+    pub(crate) recorder: Recorder,
+    pub(crate) tasks: Supervisor,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Metrics of the parts that are made after the registry.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) refusals: Refusals,
+    pub(crate) answering: Answering,
+    pub(crate) validity: berth_webhook::Validity,
+    pub(crate) reviews: berth_webhook::ReviewMetrics,
+    pub(crate) refused_deletions: RefusedDeletions,
+}
+
+impl Counters {
+    /// The registry, with the metrics of the statuses of kinds that are worked on.
+    pub(crate) fn register(
+        &self,
+        expectations: &Arc<Expectations>,
+        (kinds, reader): (&mut Kinds, &mut Reader<'_>),
+    ) -> Arc<Metrics> {
+        Metrics::new(|registry| {
+            expectations.register(registry);
+            if kinds.has(SIDECAR_SETS.kind) {
+                status_metric::register::<SidecarSet>(registry, &reader.read());
+            }
+            if kinds.has(UNITED_DEPLOYMENTS.kind) {
+                status_metric::register::<UnitedDeployment>(registry, &reader.read());
+            }
+            self.refusals.register(registry);
+            self.validity.register(registry);
+            self.reviews.register(registry);
+            self.refused_deletions.register(registry);
+            self.answering.register(registry);
+        })
+    }
+}

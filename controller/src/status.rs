@@ -1,0 +1,6 @@
+//! What statuses say, and how often they are written.
+
+pub(crate) mod metric;
+pub(crate) mod refused;
+pub(crate) mod reported;
+pub(crate) mod throttle;

@@ -1,0 +1,380 @@
+//! Containers that are stopped because a ContainerRecreateRequest asks for it: which of them, when, and what is answered.
+//!
+//! What is asked is an id. Only a running container of that id is stopped that is, by the labels that its kubelet gave it, of the pod and
+//! the name that are asked for. Nothing that a request says is ever run.
+
+mod begin;
+mod container;
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
+use k8s_cri::v1::Container;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio::time::Instant;
+
+use crate::runtime::cri::CriError;
+use crate::tasks::{Began, Now};
+pub use begin::Begin;
+use begin::{Begun, begin};
+use container::{id, is_meant, is_of, is_running, time_left};
+
+/// A stop that takes longer is told of before it is over: after a minute without a word a request is given up.
+const TOLD_AFTER: Duration = Duration::from_secs(20);
+/// The pause after the runtime was away in the middle of a stop.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The most bytes of a message.
+const MESSAGE_MAX: usize = 512;
+
+/// What is at work, and what is answered.
+#[derive(Debug, Default)]
+pub struct Stops {
+    answers: Vec<StoppedContainer>,
+    /// By the runtime's id: what is being stopped, for what, and since when.
+    at_work: HashMap<String, (StopContainer, Instant)>,
+    /// The stops that have begun and are not over, at work or not.
+    begun: HashMap<StopKey, Begun>,
+    /// By the runtime's id: since when those that are asked for are seen to be stopped for another reason.
+    elsewhere: HashMap<String, Instant>,
+    /// By the runtime's id: since when the next containers are seen to run.
+    running: HashMap<String, Instant>,
+    /// Something may be other than when the containers were seen last.
+    due: bool,
+    under_way: bool,
+    /// When to look again.
+    wake: Option<Instant>,
+}
+
+/// What a stop is for: a request, a container's name, and its id.
+type StopKey = (String, String, String);
+
+impl Stops {
+    /// What a daemon before this one has answered. One that it was at is begun again, if it still runs.
+    pub fn take_over(&mut self, answers: &[StoppedContainer], now: Now) {
+        let known = self.answers.iter().map(key).collect::<Vec<_>>();
+        for answer in answers
+            .iter()
+            .filter(|answer| !known.contains(&key(answer)))
+        {
+            if answer.phase.is_final() {
+                self.answers.push(answer.clone());
+            } else if let Some(at) = &answer.begun_at {
+                // Whether its hook was done, nobody knows any more.
+                let begun = Begun {
+                    at: Began::told(at.0, now),
+                    is_cut_short: true,
+                    is_hook_done: false,
+                };
+                self.begun.entry(key(answer)).or_insert(begun);
+            }
+        }
+        self.due = true;
+    }
+
+    /// Another object asks from now on. What is being stopped goes on.
+    pub fn forget(&mut self) {
+        self.answers.clear();
+        self.due = true;
+    }
+
+    /// Containers, or what is asked, may have changed.
+    pub fn changed(&mut self) {
+        self.due = true;
+    }
+
+    /// Is the container with this id being stopped?
+    pub fn is_at_work(&self, id: &str) -> bool {
+        self.at_work.contains_key(id)
+    }
+
+    /// Is any of what is asked not answered for good?
+    pub fn are_open(&self, asked: &[StopContainer]) -> bool {
+        asked.iter().any(|stop| self.is_open(stop))
+    }
+
+    fn is_open(&self, stop: &StopContainer) -> bool {
+        match self.answer(stop) {
+            None => true,
+            Some(answer) => {
+                stop.min_started_seconds > 0
+                    && !stop.cancelled
+                    && answer.lasting_container_id.is_empty()
+            }
+        }
+    }
+
+    fn answer(&self, stop: &StopContainer) -> Option<&StoppedContainer> {
+        self.answers
+            .iter()
+            .find(|answer| stop.is_answered_by(answer))
+    }
+
+    /// Are the containers to be seen now? It says so once.
+    pub fn looks(&mut self, asked: &[StopContainer], now: Instant) -> bool {
+        self.due |= self.wake.is_some_and(|wake| wake <= now);
+        let looks = self.due && !self.under_way && self.are_open(asked);
+        if looks {
+            (self.due, self.under_way, self.wake) = (false, true, None);
+        }
+        looks
+    }
+
+    /// When to look again.
+    pub fn wake(&self, asked: &[StopContainer], now: Instant) -> Option<Instant> {
+        let told = asked.iter().filter_map(|stop| self.stopping_since(stop));
+        let told = told.map(|since| since + TOLD_AFTER).filter(|at| *at > now);
+        // What is past already waits for the runtime, whose return is told.
+        [self.wake, told.min()]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// The containers were seen, or could not be: says which are stopped now. `is_stopped_otherwise` is true of those that are being
+    /// stopped for other reasons.
+    pub fn seen(
+        &mut self,
+        asked: &[StopContainer],
+        seen: Result<&[Container], &CriError>,
+        is_stopped_otherwise: impl Fn(&str) -> bool,
+        now: Now,
+    ) -> Vec<Begin> {
+        self.under_way = false;
+        let Ok(containers) = seen else {
+            self.wake = Some(now.steady + AGAIN);
+            return Vec::new();
+        };
+        let mut begins = Vec::new();
+        let elsewhere = asked
+            .iter()
+            .map(|stop| id(&stop.container_id))
+            .filter(|id| is_stopped_otherwise(id));
+        let since = |id: &str| {
+            (
+                id.to_owned(),
+                self.elsewhere.get(id).copied().unwrap_or(now.steady),
+            )
+        };
+        self.elsewhere = elsewhere.map(since).collect();
+        for stop in asked {
+            let id = id(&stop.container_id);
+            if self.answer(stop).is_some()
+                || self.at_work.contains_key(id)
+                || is_stopped_otherwise(id)
+            {
+                continue;
+            }
+            let begun = self.begun.get(&asked_key(stop)).copied();
+            if stop.cancelled && begun.is_none() {
+                self.note(stop, StopPhase::Cancelled, "", "");
+                continue;
+            }
+            if self.is_behind_another(stop, begun.is_some()) {
+                continue;
+            }
+            match containers
+                .iter()
+                .find(|container| is_meant(container, stop))
+            {
+                Some(container) => {
+                    self.at_work
+                        .insert(container.id.clone(), (stop.clone(), now.steady));
+                    let first = Begun {
+                        at: Began::now(now, now.time),
+                        is_cut_short: false,
+                        is_hook_done: false,
+                    };
+                    self.begun.entry(asked_key(stop)).or_insert(first);
+                    begins.push(begin(stop, container, begun, now));
+                }
+                // It ended by what was begun, while nobody saw to it. Whoever is behind it goes on.
+                None if begun.is_some() => {
+                    self.note(stop, StopPhase::Stopped, "", "");
+                    self.due = true;
+                }
+                None => self.note(stop, StopPhase::Gone, "", ""),
+            }
+        }
+        self.look_for_next_ones(asked, containers, now);
+        begins
+    }
+
+    /// Of a request one is stopped after the other, whoever asks, and what has begun comes first: also where it has for another request,
+    /// for a container is not begun twice.
+    fn is_behind_another(&self, stop: &StopContainer, has_begun: bool) -> bool {
+        let is_other = |(request, container, container_id): &StopKey| {
+            if *request == stop.request {
+                *container != stop.container
+            } else {
+                id(container_id) == id(&stop.container_id)
+            }
+        };
+        self.at_work
+            .values()
+            .any(|(other, _)| other.request == stop.request)
+            || !has_begun && self.begun.keys().any(is_other)
+    }
+
+    /// It was not begun after all.
+    pub fn not_begun(&mut self, begin: &Begin) {
+        self.at_work.remove(&begin.id);
+        let key = asked_key(&begin.asked);
+        if self
+            .begun
+            .get(&key)
+            .is_some_and(|begun| !begun.is_cut_short)
+        {
+            self.begun.remove(&key);
+        }
+        self.due = true;
+    }
+
+    /// A stop is over.
+    pub fn over(
+        &mut self,
+        begin: &Begin,
+        hook: Option<&str>,
+        result: Result<(), &CriError>,
+        now: Now,
+    ) {
+        self.at_work.remove(&begin.id);
+        self.due = true;
+        let (is_hook_done, hook) = (hook.is_none(), hook.unwrap_or_default());
+        match result {
+            Ok(()) => self.note(&begin.asked, StopPhase::Stopped, "", hook),
+            Err(CriError::Refused(why)) => self.note(&begin.asked, StopPhase::Failed, why, hook),
+            // Whether it has stopped, the runtime knows when it is back.
+            Err(CriError::Away { .. }) => {
+                if let Some(begun) = self.begun.get_mut(&asked_key(&begin.asked)) {
+                    (begun.is_cut_short, begun.is_hook_done) =
+                        (true, begun.is_hook_done || is_hook_done);
+                }
+                self.due = false;
+                self.wake = Some(now.steady + AGAIN);
+            }
+        }
+    }
+
+    fn note(&mut self, stop: &StopContainer, phase: StopPhase, message: &str, hook: &str) {
+        self.begun.remove(&asked_key(stop));
+        self.answers.retain(|answer| {
+            (&answer.request, &answer.container) != (&stop.request, &stop.container)
+        });
+        self.answers.push(StoppedContainer {
+            request: stop.request.clone(),
+            container: stop.container.clone(),
+            container_id: stop.container_id.clone(),
+            phase,
+            begun_at: None,
+            message: cut(message),
+            hook_message: cut(hook),
+            lasting_container_id: String::new(),
+        });
+    }
+
+    /// Tells those that have run for long enough, by this node's clock alone.
+    fn look_for_next_ones(&mut self, asked: &[StopContainer], containers: &[Container], now: Now) {
+        self.running
+            .retain(|id, _| containers.iter().any(|container| container.id == *id));
+        for answer in &mut self.answers {
+            let Some(stop) = asked.iter().find(|stop| stop.is_answered_by(answer)) else {
+                continue;
+            };
+            let is_due =
+                matches!(answer.phase, StopPhase::Stopped | StopPhase::Gone) && !stop.cancelled;
+            if !is_due || stop.min_started_seconds == 0 {
+                continue;
+            }
+            let next = containers
+                .iter()
+                .filter(|c| is_running(c) && is_of(c, stop) && c.id != id(&stop.container_id));
+            let Some(next) =
+                next.max_by_key(|c| (c.metadata.as_ref().map_or(0, |m| m.attempt), c.created_at))
+            else {
+                answer.lasting_container_id.clear();
+                continue;
+            };
+            let since = *self.running.entry(next.id.clone()).or_insert(now.steady);
+            let left = time_left(next, stop, now, since);
+            if left.is_positive() {
+                answer.lasting_container_id.clear();
+                let at = now.steady + left.unsigned_abs();
+                self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+            } else if id(&answer.lasting_container_id) != next.id {
+                let scheme = stop
+                    .container_id
+                    .split_once("://")
+                    .map_or("", |(scheme, _)| scheme);
+                answer.lasting_container_id = format!("{scheme}://{}", next.id);
+            }
+        }
+    }
+
+    /// What is answered to what is asked.
+    pub fn answers(&self, asked: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
+        let of = |stop: &StopContainer| {
+            let (since, begun) = (self.stopping_since(stop), self.begun.get(&asked_key(stop)));
+            let stopping = || StoppedContainer {
+                request: stop.request.clone(),
+                container: stop.container.clone(),
+                container_id: stop.container_id.clone(),
+                begun_at: begun.map(|begun| Time(begun.at.time)),
+                ..StoppedContainer::default()
+            };
+            // At once where the daemon after this one would take it for one that it must not begin, or where it was told already.
+            let is_told = since.is_some_and(|since| now.duration_since(since) >= TOLD_AFTER)
+                || begun.is_some_and(|begun| begun.is_cut_short || stop.cancelled);
+            self.answer(stop)
+                .cloned()
+                .or_else(|| is_told.then(stopping))
+        };
+        asked.iter().filter_map(of).collect()
+    }
+
+    /// Since when the container is being stopped, for whomever.
+    fn stopping_since(&self, stop: &StopContainer) -> Option<Instant> {
+        let id = id(&stop.container_id);
+        self.at_work
+            .get(id)
+            .map(|(_, since)| since)
+            .or_else(|| self.elsewhere.get(id))
+            .copied()
+    }
+
+    /// Drops the answers to what nobody asks any more, and what has begun for it and is not at work.
+    pub fn drop_others(&mut self, asked: &[StopContainer]) {
+        self.answers
+            .retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
+        let at_work = self.at_work.values().map(|(stop, _)| stop);
+        let known: HashSet<_> = asked.iter().chain(at_work).map(asked_key).collect();
+        self.begun.retain(|key, _| known.contains(key));
+    }
+}
+
+fn key(answer: &StoppedContainer) -> StopKey {
+    (
+        answer.request.clone(),
+        answer.container.clone(),
+        answer.container_id.clone(),
+    )
+}
+
+fn asked_key(stop: &StopContainer) -> StopKey {
+    (
+        stop.request.clone(),
+        stop.container.clone(),
+        stop.container_id.clone(),
+    )
+}
+
+fn cut(text: &str) -> String {
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(MESSAGE_MAX)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

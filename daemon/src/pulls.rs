@@ -1,0 +1,5 @@
+//! Pulling images: what is pulled, with which secrets, and what comes of it.
+
+pub mod manifest;
+pub mod pull;
+pub mod pull_secrets;

@@ -16,6 +16,7 @@ mod rollout_reservations;
 pub(crate) mod views;
 mod waiters;
 
+use berth_workload::budget::native::NativeBudget;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Weak};

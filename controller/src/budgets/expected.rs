@@ -8,7 +8,7 @@ use berth_workload::budget::count::{Expected, View};
 use berth_workload::budget::expected::asked_again;
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::time::Instant;

@@ -2,6 +2,7 @@
 
 mod gone;
 
+use berth_workload::objects::pod::Pod;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +17,9 @@ use berth_runtime::feed::Odd;
 use berth_runtime::object::{BROADCAST_JOBS, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store};
-use berth_workload::gates::Gates;
-use berth_workload::node::Node;
-use berth_workload::owner::Reference;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::owner::Reference;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::update::podset::{Phases, Unreadable};
 use jiff::Timestamp;

@@ -9,7 +9,6 @@ mod untold;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::kinds::containerrecreaterequest::filled_in::{self, fill, node_of, patch};
 use berth_api::names::label::RECREATE_ACTIVE;
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::nodeimage::StoppedContainer;
@@ -25,10 +24,8 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::feature_gates::{Gate, Gates};
 use berth_workload::objects::node::image::NodeImage;
 use berth_workload::objects::pod::Pod;
-use berth_workload::objects::resource::{NODES, PODS};
 use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::pod::Pod;
-use berth_workload::recreate::is_over;
+use berth_workload::update::recreate::is_over;
 use jiff::Timestamp;
 use kube::Client;
 

@@ -1,5 +1,7 @@
 //! The ImagePullJob controller: spreads a job's image over the NodeImages of the nodes that it selects.
 
+use berth_workload::images::pull::closed;
+use berth_workload::objects::pod::Pod;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,8 +13,8 @@ use berth_runtime::object::IMAGE_PULL_JOBS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
-use berth_workload::gates::Gates;
-use berth_workload::node::image::NodeImage;
+use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use jiff::Timestamp;
 

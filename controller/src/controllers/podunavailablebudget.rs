@@ -12,9 +12,9 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::{Expected, Unknown};
-use berth_workload::native_budget::NativeBudget;
-use berth_workload::node::Node;
-use berth_workload::pod::Pod;
+use berth_workload::budget::native::NativeBudget;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 
 use crate::budgets::BudgetStores;

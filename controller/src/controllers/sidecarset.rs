@@ -16,10 +16,10 @@ use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner as Writer;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store, object};
-use berth_workload::namespace::Namespace;
-use berth_workload::node::image::NodeImage;
-use berth_workload::pod::Pod;
-use berth_workload::revision::Revision;
+use berth_workload::objects::namespace::Namespace;
+use berth_workload::objects::node::image::NodeImage;
+use berth_workload::objects::pod::Pod;
+use berth_workload::update::revision::Revision;
 use jiff::Timestamp;
 
 use crate::admission::injection::Injection;

@@ -14,10 +14,10 @@ use berth_runtime::object::{UNITED_DEPLOYMENTS, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
-use berth_workload::owner::Reference;
+use berth_workload::objects::owner::Reference;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::Outcome;
-use berth_workload::pod::Pod;
-use berth_workload::revision::{self, Revision};
+use berth_workload::update::revision::{self, Revision};
 use jiff::Timestamp;
 
 use crate::budgets::BudgetStores;

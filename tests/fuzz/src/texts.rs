@@ -3,14 +3,13 @@
 use berth_api::IntOrString;
 use berth_api::fields::inplace::wait_for_image;
 use berth_api::image::{Reference, join, normalised, pins, same_id, split};
-use berth_api::inplace::wait_for_image;
 use berth_controller::settings::{flags as controller, gates};
 use berth_daemon::containers::container_hash;
 use berth_daemon::flags as daemon;
-use berth_workload::inplace::kubelet_hash::kubelet_hash;
-use berth_workload::intstr::{Round, partition, resolve};
-use berth_workload::pod::resources::thousandths;
-use berth_workload::revision::{self, form};
+use berth_workload::objects::intstr::{Round, partition, resolve};
+use berth_workload::objects::pod::resources::thousandths;
+use berth_workload::update::inplace::kubelet_hash::kubelet_hash;
+use berth_workload::update::revision::{self, form};
 use clap::Parser;
 use serde_json::json;
 

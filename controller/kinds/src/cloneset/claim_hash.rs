@@ -4,8 +4,8 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
 use berth_api::fields::template::VolumeClaimTemplate;
+use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
 use berth_workload::feature_gates::Gate;
 use berth_workload::objects::quantity;
 use berth_workload::update::inplace::change::Change;

@@ -18,8 +18,8 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::names::{annotation, label};
 use berth_api::fields::template::VolumeClaimTemplate;
+use berth_api::names::{annotation, label};
 use berth_workload::objects::claim::Claim;
 use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Body, Plan, Step};

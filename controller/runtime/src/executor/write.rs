@@ -4,7 +4,7 @@ mod action;
 
 use berth_api::name::InvalidName;
 use berth_workload::plan::{Body, Deed, Target, Verb};
-use berth_workload::revision::form;
+use berth_workload::update::revision::form;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

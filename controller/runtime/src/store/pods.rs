@@ -2,7 +2,7 @@
 
 use super::index::Index;
 use berth_api::names::label;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 
 /// By the node that the pod is bound to.
 pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));

@@ -4,9 +4,9 @@ use berth_api::kinds::containerrecreaterequest::filled_in::{self, fill, node_of,
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_runtime::Resource;
 use berth_runtime::client::{self, Failed};
-use berth_workload::pod::Pod;
-use berth_workload::recreate::{is_over, pod_uid};
-use berth_workload::resource::{NODES, PODS};
+use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{NODES, PODS};
+use berth_workload::update::recreate::{is_over, pod_uid};
 use kube::Client;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -7,7 +7,7 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetRepair};
 use berth_kinds::sidecarset::{Snapshot, base_of, hashes, is_injected, speaks_of};
 use berth_runtime::Object;
-use berth_workload::pod::Pod;
+use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 
 use super::SidecarSetController;

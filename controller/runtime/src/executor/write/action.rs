@@ -1,8 +1,8 @@
 //! The write of each action.
 
-use berth_workload::inplace::resize::{Resize, Resizes};
+use berth_workload::objects::pod::{Condition, priority};
 use berth_workload::plan::{Action, Body, Deed, IfExists, PodPatch, Target};
-use berth_workload::pod::{Condition, priority};
+use berth_workload::update::inplace::resize::{Resize, Resizes};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

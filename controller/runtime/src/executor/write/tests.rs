@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use berth_workload::inplace::resize::Resize;
+use berth_workload::objects::pod::Condition;
 use berth_workload::plan::{Action, Body, IfExists, PodPatch};
-use berth_workload::pod::Condition;
+use berth_workload::update::inplace::resize::Resize;
 
 use super::*;
 use crate::object::{CLAIMS, CONFIG_MAPS, PODS};

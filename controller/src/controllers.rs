@@ -33,13 +33,14 @@ use berth_workload::feature_gates::Gates;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kube::CustomResourceExt;
+use prometheus_client::registry::Registry;
 
 use crate::context::Context;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::kinds::Kinds;
 use crate::reconcile::controller::Controller;
-use crate::stores::reads::Stores;
+use crate::stores::reads::{Reader, Stores};
 
 /// All controllers.
 const ALL: &[Entry] = &[
@@ -64,6 +65,7 @@ const ALL: &[Entry] = &[
 struct Entry {
     resource: Resource,
     closed: fn(Gates) -> Option<String>,
+    register: fn(&mut Registry, &mut Reader<'_>),
     start: fn(&mut Starter<'_>),
     explained: Option<ExplainedKind>,
 }
@@ -95,6 +97,7 @@ impl Entry {
         Self {
             resource: C::RESOURCE,
             closed: C::closed,
+            register: C::register,
             start: |starter| starter.start::<C>(),
             explained: None,
         }
@@ -129,6 +132,13 @@ pub(crate) fn closed(gates: Gates) -> BTreeMap<&'static str, String> {
     ALL.iter()
         .filter_map(|entry| Some((entry.resource.plural, (entry.closed)(gates)?)))
         .collect()
+}
+
+/// Registers the metrics of the kinds that are worked on.
+pub(crate) fn register(registry: &mut Registry, kinds: &mut Kinds, reader: &mut Reader<'_>) {
+    for entry in ALL.iter().filter(|entry| kinds.has(entry.resource.kind)) {
+        (entry.register)(registry, reader);
+    }
 }
 
 /// Starts controllers, each a task of its own.

@@ -22,20 +22,23 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
+use berth_workload::objects::resource::Resource;
 use std::sync::Arc;
 
-use berth_api::names::condition;
+use berth_api::kinds::broadcastjob::names::condition;
 use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus, phase};
 use berth_workload::feature_gates::Gates;
 use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Pod;
-use berth_workload::objects::resource::BROADCAST_JOBS;
 use berth_workload::update::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 
 pub use decide::decide;
 pub use news::{News, is_news};
 pub use round::{hides_its_end, is_recorded, mark_of, missed, node_of, unrecorded};
 pub use status::{is_urgent, status};
+
+/// BroadcastJobs.
+pub const BROADCAST_JOBS: Resource = Resource::of(&berth_api::kinds::BROADCAST_JOB);
 
 /// All that a decision about one job reads.
 #[derive(Debug, Clone)]

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use berth_api::kinds::BROADCAST_JOB;
 use berth_api::names::annotation::SIDECARSET_HASH;
 use berth_workload::budget::surge::{is_leftover, is_replaced};
 use berth_workload::objects::owner::{self, Reference};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::pod::gates::{self, KRUISE_POD_READY};
-use berth_workload::objects::resource::BROADCAST_JOBS;
+use berth_workload::objects::resource::Resource;
 use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
 use berth_workload::update::launch;
 use jiff::{SignedDuration, Timestamp};
@@ -23,6 +24,9 @@ mod tests;
 pub fn concerns(pod: &Pod) -> bool {
     is_ordered(pod) || lacks_condition(pod) || is_leftover(pod)
 }
+
+/// Owners of pods that know of no gate.
+const JOBS: Resource = Resource::of(&BROADCAST_JOB);
 
 /// A workload of ours does the same for its own, and a job lets their containers start and knows of no gate.
 fn is_foreign(pod: &Pod, knows: impl Fn(&Reference<'_>) -> bool) -> bool {
@@ -38,7 +42,7 @@ fn is_ordered(pod: &Pod) -> bool {
 
 /// Has nobody said yet whether the gate is open? Until it is scheduled no kubelet asks, and more than one writes the pod.
 fn lacks_condition(pod: &Pod) -> bool {
-    if !is_foreign(pod, |owner| !BROADCAST_JOBS.owner_kind().is_of(owner)) {
+    if !is_foreign(pod, |owner| !JOBS.owner_kind().is_of(owner)) {
         return false;
     }
     let has_gate =

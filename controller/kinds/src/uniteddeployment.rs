@@ -23,12 +23,12 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+use berth_workload::objects::resource::Resource;
 use std::sync::Arc;
 
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_workload::objects::owner::Reference;
 use berth_workload::objects::pod::Pod;
-use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 use berth_workload::objects::untyped_workload::UntypedWorkload;
 use berth_workload::plan::Refusal;
 use berth_workload::update::podset::Unreadable;
@@ -39,6 +39,9 @@ pub use explain::explain;
 pub use round::Round;
 pub use status::{is_urgent, status};
 pub use subset_kind::SubsetKind;
+
+/// UnitedDeployments.
+pub const UNITED_DEPLOYMENTS: Resource = Resource::of(&berth_api::kinds::UNITED_DEPLOYMENT);
 
 /// All that a decision about one UnitedDeployment reads.
 #[derive(Debug, Clone)]

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
+use berth_kinds::broadcastjob::BROADCAST_JOBS;
 use berth_kinds::broadcastjob::{
     News, Snapshot, decide, is_news as is_news_of_node, is_over, is_urgent, status,
 };
 use berth_runtime::driver::Next;
 use berth_runtime::driver::turn;
 use berth_runtime::feed::Odd;
-use berth_runtime::object::{BROADCAST_JOBS, owner_key};
+use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::feature_gates::Gates;

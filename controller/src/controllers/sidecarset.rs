@@ -1,5 +1,6 @@
 //! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
 
+mod metric;
 mod observe;
 mod places;
 mod round;
@@ -32,6 +33,7 @@ use crate::explain::printed::Explained;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::triggers::{self, each};
 use crate::reconcile::unreadable;
+use crate::status::metric::register;
 use crate::status::reported::Reported;
 use crate::status::throttle::StatusThrottle;
 use crate::stores::reads::Reader;
@@ -39,6 +41,7 @@ use crate::stores::watched::{Watched, managing_set};
 use berth_kinds::sidecarset::Asked;
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::Added;
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use turns::KnownTurns;
 
@@ -74,6 +77,10 @@ impl Controller for SidecarSetController {
             paced: StatusThrottle::default(),
             turns: KnownTurns::default(),
         }
+    }
+
+    fn register(registry: &mut Registry, reader: &mut Reader<'_>) {
+        register::<SidecarSet>(registry, &reader.read());
     }
 
     fn pace(&self, key: &Key) -> Duration {

@@ -1,5 +1,6 @@
 //! The UnitedDeployment controller: one workload for each subset.
 
+mod metric;
 mod workloads;
 
 use std::collections::BTreeSet;
@@ -8,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
+use berth_kinds::uniteddeployment::UNITED_DEPLOYMENTS;
 use berth_kinds::uniteddeployment::{Round, Snapshot, decide, is_urgent, status};
 use berth_runtime::driver::Next;
-use berth_runtime::object::{UNITED_DEPLOYMENTS, owner_key};
+use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
@@ -28,12 +30,14 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::podset::unreadable_in;
 use crate::reconcile::triggers::each;
 use crate::reconcile::unreadable;
+use crate::status::metric::register;
 use crate::status::refused::Refused;
 use crate::status::reported::Reported;
 use crate::status::throttle::{StatusThrottle, at_latest};
 use crate::stores::reads::Reader;
 use crate::stores::watched::{ORPHANED_REVISIONS, Watched};
 use berth_kinds::uniteddeployment::explain;
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use workloads::{Workloads, is_namesake, wake_owners};
 
@@ -71,6 +75,10 @@ impl Controller for UnitedDeploymentController {
             refused: Refused::default(),
             paced: StatusThrottle::of(PACE),
         }
+    }
+
+    fn register(registry: &mut Registry, reader: &mut Reader<'_>) {
+        register::<UnitedDeployment>(registry, &reader.read());
     }
 
     /// Wakes a UnitedDeployment when it, one of its workloads, their pods or one of its revisions changes.

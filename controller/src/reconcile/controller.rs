@@ -7,6 +7,7 @@ use berth_runtime::driver::Next;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Resource};
 use berth_workload::feature_gates::Gates;
+use prometheus_client::registry::Registry;
 
 use crate::context::Context;
 use crate::stores::reads::Reader;
@@ -32,6 +33,9 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
 
     /// Says what it reads.
     fn new(reader: &mut Reader<'_>) -> Self;
+
+    /// Registers the metrics of its kind.
+    fn register(_: &mut Registry, _: &mut Reader<'_>) {}
 
     /// How long an object waits at least when a pod budget that refused it something has room.
     fn pace(&self, _: &Key) -> Duration {

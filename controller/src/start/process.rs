@@ -2,24 +2,20 @@
 
 use std::sync::Arc;
 
-use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_runtime::CancellationToken;
 use berth_runtime::events::Recorder;
 use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
-use berth_runtime::object::SIDECAR_SETS;
 use berth_runtime::supervisor::Supervisor;
 use berth_webhook::deletions::RefusedDeletions;
 use berth_workload::feature_gates::Gates;
-use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 use kube::Client;
 
 use crate::budgets::clusters::Answering;
 use crate::budgets::review::refusals::Refusals;
+use crate::controllers;
 use crate::kinds::Kinds;
 use crate::settings::flags::Run;
-use crate::status::metric as status_metric;
 use crate::stores::reads::Reader;
 
 /// The running process.
@@ -53,12 +49,7 @@ impl Counters {
     ) -> Arc<Metrics> {
         Metrics::new(|registry| {
             expectations.register(registry);
-            if kinds.has(SIDECAR_SETS.kind) {
-                status_metric::register::<SidecarSet>(registry, &reader.read());
-            }
-            if kinds.has(UNITED_DEPLOYMENTS.kind) {
-                status_metric::register::<UnitedDeployment>(registry, &reader.read());
-            }
+            controllers::register(registry, kinds, reader);
             self.refusals.register(registry);
             self.validity.register(registry);
             self.reviews.register(registry);

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_api::v1beta1::uniteddeployment::{SubsetStatus, UnitedDeployment};
 use berth_runtime::Store;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -17,7 +15,7 @@ use crate::stores::watched::{Kind, Watched};
 /// The most series of a kind, because tenants choose how many objects and subsets there are.
 const MOST_SERIES: usize = 15_000;
 
-type Label = (&'static str, String);
+pub(crate) type Label = (&'static str, String);
 
 /// A kind whose status counts pods.
 pub(crate) trait CountsPods: Sized + Send + Sync + 'static {
@@ -30,64 +28,8 @@ pub(crate) trait CountsPods: Sized + Send + Sync + 'static {
     fn series(&self) -> Vec<(Vec<Label>, i32)>;
 }
 
-impl CountsPods for SidecarSet {
-    const METRIC: &'static str = "berth_sidecarset_pods";
-    const HELP: &'static str = "Pods that a SidecarSet selects, by what they have of it";
-
-    fn series(&self) -> Vec<(Vec<Label>, i32)> {
-        let status = self.status.as_ref();
-        let Some(of) = status.and_then(|status| status.injection.as_ref()) else {
-            return Vec::new();
-        };
-        let states = [
-            ("selected", of.selected),
-            ("injected", of.injected),
-            ("missed", of.missed),
-            ("older", of.older),
-            ("refused", of.refused),
-            ("drifted", of.drifted),
-            ("replaced", of.replaced),
-            ("not_upgradable", of.not_upgradable),
-        ];
-        let labels = [("sidecarset", self.metadata.name.as_deref())];
-        by_state(&labels, &states)
-    }
-}
-
-impl CountsPods for UnitedDeployment {
-    const METRIC: &'static str = "berth_uniteddeployment_pods";
-    const HELP: &'static str = "Pods of the subsets of a UnitedDeployment, by their state";
-
-    fn series(&self) -> Vec<(Vec<Label>, i32)> {
-        let subsets = self
-            .status
-            .iter()
-            .flat_map(|status| &status.subset_statuses);
-        let of_subset = |subset: &SubsetStatus| {
-            let SubsetStatus {
-                name,
-                replicas,
-                ready_replicas,
-                reserved_pods,
-                ..
-            } = subset;
-            let labels = [
-                ("namespace", self.metadata.namespace.as_deref()),
-                ("uniteddeployment", self.metadata.name.as_deref()),
-                ("subset", Some(&**name)),
-            ];
-            let states = [
-                ("wanted", *replicas),
-                ("ready", *ready_replicas),
-                ("reserved", *reserved_pods),
-            ];
-            by_state(&labels, &states)
-        };
-        subsets.flat_map(of_subset).collect()
-    }
-}
-
-fn by_state(
+/// Series of one object, one for each state.
+pub(crate) fn by_state(
     labels: &[(&'static str, Option<&str>)],
     states: &[(&str, i32)],
 ) -> Vec<(Vec<Label>, i32)> {

@@ -13,6 +13,8 @@ use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_api::v1beta1::{ContainerRecreateRequest, PodUnavailableBudget};
+use berth_kinds::broadcastjob::BROADCAST_JOBS;
+use berth_kinds::uniteddeployment::UNITED_DEPLOYMENTS;
 use berth_runtime::{Index, Object, Owned, Resource, Store, object};
 use berth_workload::images::prepull;
 use berth_workload::objects::owner::{self, Reference};
@@ -38,7 +40,7 @@ macro_rules! stores {
 }
 
 stores! {
-    BroadcastJob: resource::BROADCAST_JOBS, new [];
+    BroadcastJob: BROADCAST_JOBS, new [];
     CloneSet: object::CLONE_SETS, new [by_namespace(), PREPULLED_CLONE_SETS, SUBSET_CLONE_SETS];
     ContainerRecreateRequest: resource::CONTAINER_RECREATE_REQUESTS, new [REQUESTS_BY_POD];
     DaemonSet: object::DAEMON_SETS, new [by_namespace(), PREPULLED_DAEMON_SETS];
@@ -50,7 +52,7 @@ stores! {
     PodUnavailableBudget: resource::POD_UNAVAILABLE_BUDGETS, new [by_namespace()];
     SidecarSet: object::SIDECAR_SETS, new [];
     StatefulSet: object::STATEFUL_SETS, new [SUBSET_STATEFUL_SETS];
-    UnitedDeployment: resource::UNITED_DEPLOYMENTS, new [by_namespace()];
+    UnitedDeployment: UNITED_DEPLOYMENTS, new [by_namespace()];
 }
 
 /// The only key of `PREPULLED_CLONE_SETS` and `PREPULLED_DAEMON_SETS`.

@@ -1,7 +1,7 @@
 //! Every name that two processes, or a user and a controller, must spell alike.
 //!
 //! The names are OpenKruise's, so that manifests, scripts and dashboards written for it keep working. What Berth adds is
-//! marked *Berth*.
+//! marked *Berth*. Names that one kind alone has are in the `names` of its folder in [`crate::kinds`].
 
 /// The API group of workloads and of what pulls images. Which kinds there are: [`crate::kinds`].
 pub const GROUP: &str = "apps.kruise.io";
@@ -16,10 +16,6 @@ pub const SYSTEM_NAMESPACE: &str = "kruise-system";
 
 /// Labels.
 pub mod label {
-    /// On pods of a BroadcastJob: its name.
-    pub const BROADCASTJOB_NAME: &str = "broadcastjob-name";
-    /// On pods of a BroadcastJob: its uid.
-    pub const BROADCASTJOB_CONTROLLER_UID: &str = "broadcastjob-controller-uid";
     /// On pods and claims of a CloneSet: the instance that the pod and its claims share.
     pub const CLONESET_INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
     /// On a v1alpha1 CloneSet, `"true"`: pods in `PreparingDelete` do not count when it scales. In v1beta1 this is
@@ -29,7 +25,7 @@ pub mod label {
     /// On pods and revisions: the revision they belong to, as Kubernetes' own workloads write it.
     pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
     /// On pods of workloads that already use [`CONTROLLER_REVISION_HASH`] for something else. On a subset's workload and its pods:
-    /// the name of the UnitedDeployment's revision.
+    /// the name of its owner's revision.
     pub const KRUISE_CONTROLLER_REVISION_HASH: &str = "apps.kruise.io/controller-revision-hash";
     /// On pods of a DaemonSet that was one of Kubernetes' own: the number of its template.
     pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
@@ -66,9 +62,6 @@ pub mod label {
     pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
     /// On a subset's workload, its selector and its pods: the subset's name.
     pub const SUBSET_NAME: &str = "apps.kruise.io/subset-name";
-    /// On a pod of a UnitedDeployment in reserve mode, `"true"`: it waits for a node, or is new in a subset whose pods do, and does
-    /// not count. `"false"` afterwards.
-    pub const RESERVED_POD: &str = "apps.kruise.io/united-deployment-reserved-pod";
     /// On any guarded object: when it may be deleted, one of [`super::delete_protection`].
     pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
 }
@@ -194,8 +187,6 @@ pub mod annotation {
     pub const UPDATE_TOPOLOGY_KEY: &str = "apps.kruise.io/update-topology-key";
     /// On a DaemonSet that was one of Kubernetes' own: its pods with this number in their label are current.
     pub const DAEMONSET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-    /// *Berth.* On a BroadcastJob: how long no pod is created after one has ended, such as `30s`.
-    pub const WAIT_AFTER_NODE: &str = "apps.kruise.io/wait-after-node";
     /// On a v1alpha1 ContainerRecreateRequest: what v1beta1 has in `status.containerStatusSnapshot`.
     pub const RECREATE_CONTAINER_STATUSES: &str = "crr.apps.kruise.io/sync-container-statuses";
     /// On a v1alpha1 ContainerRecreateRequest: the time of v1beta1's condition [`super::condition::PRE_RECREATE_GRACE`].
@@ -241,10 +232,6 @@ pub mod condition {
     pub const FAILED_UPDATE_POD: &str = "FailedUpdatePod";
     /// On CloneSets: pods could not be updated.
     pub const FAILED_UPDATE: &str = "FailedUpdate";
-    /// On BroadcastJobs: the pods of all desired nodes have ended.
-    pub const COMPLETE: &str = "Complete";
-    /// On BroadcastJobs: a failed pod, or the deadline, has ended the job.
-    pub const FAILED: &str = "Failed";
     /// On CloneSets with a progress deadline: whether the rollout gets on.
     pub const PROGRESSING: &str = "Progressing";
     /// *Berth.* On CloneSets, StatefulSets and SidecarSets, True as long as something holds them back that does not pass by itself; its message names
@@ -278,16 +265,6 @@ pub mod condition {
     pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
     /// On pods: SidecarTerminator has ended its sidecars.
     pub const SIDECAR_TERMINATED: &str = "SidecarTerminated";
-    /// On UnitedDeployments: whether each subset has its workload, and no other has one.
-    pub const SUBSET_PROVISIONED: &str = "SubsetProvisioned";
-    /// On UnitedDeployments: whether each subset's workload is as the spec says.
-    pub const SUBSET_UPDATED: &str = "SubsetUpdated";
-    /// On UnitedDeployments, True while the workload of a subset is held back; its message has the workload's own words.
-    pub const SUBSET_FAILURE: &str = "SubsetFailure";
-    /// On UnitedDeployments: whether all pods are of the template's revision, as far as partitions allow.
-    pub const UNITED_DEPLOYMENT_UPDATED: &str = "UnitedDeploymentUpdated";
-    /// On subsets in the status of a UnitedDeployment: whether their nodes have room for new pods.
-    pub const SCHEDULABLE: &str = "Schedulable";
     /// *Berth.* On NodeImages: whether the node's daemon can talk to the node's container runtime.
     pub const RUNTIME_READY: &str = "RuntimeReady";
 }

@@ -1,7 +1,7 @@
 //! The condition `Blocked` of a job.
 
 use berth_api::commands::{self, Named};
-use berth_api::names::label::BROADCASTJOB_NAME;
+use berth_api::kinds::broadcastjob::names::label::BROADCASTJOB_NAME;
 use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType};
 use berth_workload::blocked::{self, Cause, Grade};
 use berth_workload::objects::resource::PODS;

@@ -2,10 +2,10 @@
 
 mod steps;
 
+use crate::broadcastjob::BROADCAST_JOBS;
 use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, phase};
 use berth_workload::blocked;
 use berth_workload::objects::pod::Pod;
-use berth_workload::objects::resource::BROADCAST_JOBS;
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
 use berth_workload::update::launch;
 use berth_workload::update::podset::unreadable;

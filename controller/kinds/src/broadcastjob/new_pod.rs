@@ -1,10 +1,12 @@
 //! A new pod of a job.
 
-use berth_api::names::label;
+use crate::broadcastjob::BROADCAST_JOBS;
+use berth_api::kinds::broadcastjob::names::label::{
+    BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME,
+};
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
 use berth_workload::objects::node::placement::pin_to_node;
 use berth_workload::objects::owner::controller_reference;
-use berth_workload::objects::resource::BROADCAST_JOBS;
 use berth_workload::update::launch;
 use berth_workload::update::podset::new_pod;
 use serde_json::{Value, json};
@@ -15,8 +17,8 @@ pub(super) fn new_pod(job: &BroadcastJob, template: &Value, name: &str, node: &s
     let owner = controller_reference(&BROADCAST_JOBS, &job.metadata);
     let mut metadata = new_pod::metadata(template, name, job.metadata.namespace.as_deref(), owner);
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-    labels[label::BROADCASTJOB_NAME] = json!(job.metadata.name);
-    labels[label::BROADCASTJOB_CONTROLLER_UID] = json!(job.metadata.uid);
+    labels[BROADCASTJOB_NAME] = json!(job.metadata.name);
+    labels[BROADCASTJOB_CONTROLLER_UID] = json!(job.metadata.uid);
     let spec = template.get("spec").cloned().unwrap_or_default();
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
     pin_to_node(&mut pod, node);

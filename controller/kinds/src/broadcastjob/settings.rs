@@ -1,8 +1,10 @@
 //! A job's spec, checked.
 
 use berth_api::IntOrString;
-use berth_api::names::annotation::WAIT_AFTER_NODE;
-use berth_api::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
+use berth_api::kinds::broadcastjob::names::annotation::WAIT_AFTER_NODE;
+use berth_api::kinds::broadcastjob::names::label::{
+    BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME,
+};
 use berth_api::v1beta1::broadcastjob::{
     BroadcastJob, CompletionPolicyType, DEFAULT_PARALLELISM, FailurePolicyType, wait_after_node,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::names::condition;
+use berth_api::kinds::broadcastjob::names::condition;
 use berth_api::v1beta1::broadcastjob::{
     BroadcastJobStatus, FailurePolicyType, JobCondition, phase,
 };

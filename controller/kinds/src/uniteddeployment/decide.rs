@@ -5,11 +5,11 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::names::label::RESERVED_POD;
+use crate::uniteddeployment::UNITED_DEPLOYMENTS;
+use berth_api::kinds::uniteddeployment::names::label::RESERVED_POD;
 use berth_api::v1beta1::uniteddeployment::DEFAULT_REVISION_HISTORY_LIMIT;
 use berth_workload::objects::owner::{self, controller_reference};
 use berth_workload::objects::pod::Pod;
-use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 use berth_workload::plan::{Action, Body, Event, Plan, PodPatch, Refusal, Step, Target};
 use berth_workload::update::revision::{Recognised, Revision, form};
 use jiff::Timestamp;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use berth_api::fields::template::PodTemplate;
-use berth_api::names::condition;
+use berth_api::kinds::uniteddeployment::names::condition;
 use berth_api::v1beta1::uniteddeployment::{Subset, UnitedDeployment};
 use berth_workload::blocked::{self, Cause};
 use berth_workload::feature_gates::Gates;

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::condition;
-use berth_api::names::condition::SCHEDULABLE;
-use berth_api::names::label::RESERVED_POD;
+use berth_api::kinds::uniteddeployment::names::condition::SCHEDULABLE;
+use berth_api::kinds::uniteddeployment::names::label::RESERVED_POD;
 use berth_api::v1beta1::uniteddeployment::{
     ScheduleStrategy, SubsetStatus, UnitedDeploymentCondition,
 };

@@ -2,8 +2,10 @@
 
 mod causes;
 
-use berth_api::names::condition;
-use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
+use berth_api::kinds::uniteddeployment::names::condition;
+use berth_api::kinds::uniteddeployment::names::label::RESERVED_POD;
+use berth_api::names::condition::BLOCKED;
+use berth_api::names::label::KRUISE_CONTROLLER_REVISION_HASH;
 use berth_api::v1beta1::uniteddeployment::{
     SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus,
 };
@@ -26,7 +28,7 @@ use causes::{fixed_fields, in_words};
 /// Whether the status says this refusal already, so that no event repeats it.
 pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
     let status = snapshot.united.status.as_ref();
-    let told = status.and_then(|status| find(&status.conditions, condition::BLOCKED));
+    let told = status.and_then(|status| find(&status.conditions, BLOCKED));
     told.is_some_and(|told| told.reason == refusal.reason && told.message == refusal.message)
 }
 
@@ -300,14 +302,14 @@ fn blocked(
     match cause {
         Some((reason, message)) => set(
             &mut status.conditions,
-            condition::BLOCKED,
+            BLOCKED,
             true,
             (reason, message),
             now,
         ),
         None => status
             .conditions
-            .retain(|condition| condition.type_ != condition::BLOCKED),
+            .retain(|condition| condition.type_ != BLOCKED),
     }
 }
 

@@ -14,7 +14,7 @@ use berth_workload::objects::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::stores::watched::Watched;
-use berth_runtime::object::BROADCAST_JOBS;
+use berth_kinds::broadcastjob::BROADCAST_JOBS;
 use berth_workload::objects::owner::Reference;
 
 /// So many more than there are nodes are kept of a job until those of nodes that are gone are looked for.

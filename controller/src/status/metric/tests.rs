@@ -1,3 +1,4 @@
+use berth_api::v1beta1::{SidecarSet, UnitedDeployment};
 use berth_runtime::metrics::Metrics;
 use serde_json::{Value, json};
 

@@ -58,8 +58,6 @@ pub const NATIVE_STATEFUL_SETS: Resource =
 pub const DEPLOYMENTS: Resource = Resource::new("apps", "v1", "deployments", "Deployment");
 /// Leases.
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease");
-/// BroadcastJobs.
-pub const BROADCAST_JOBS: Resource = Resource::of(&kinds::BROADCAST_JOB);
 /// CloneSets.
 pub const CLONE_SETS: Resource = Resource::of(&kinds::CLONE_SET);
 /// Advanced StatefulSets.
@@ -86,8 +84,6 @@ pub const DAEMON_SETS: Resource = Resource::of(&kinds::DAEMON_SET);
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
 /// ContainerRecreateRequests.
 pub const CONTAINER_RECREATE_REQUESTS: Resource = Resource::of(&kinds::CONTAINER_RECREATE_REQUEST);
-/// UnitedDeployments.
-pub const UNITED_DEPLOYMENTS: Resource = Resource::of(&kinds::UNITED_DEPLOYMENT);
 /// ImageListPullJobs.
 pub const IMAGE_LIST_PULL_JOBS: Resource = Resource::of(&kinds::IMAGE_LIST_PULL_JOB);
 /// ImagePullJobs.

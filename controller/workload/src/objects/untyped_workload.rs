@@ -1,4 +1,4 @@
-//! A workload of any kind, as the UnitedDeployment that owns it sees it.
+//! The workload of a subset, of any kind, as its owner sees it.
 
 pub mod stateful;
 
@@ -10,14 +10,17 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::objects::owner;
 use crate::objects::pod::slim;
-use crate::objects::resource::UNITED_DEPLOYMENTS;
+use crate::objects::resource::{OwnerKind, Resource};
 
-/// A workload whose spec stays text, because a UnitedDeployment replaces it as a whole.
+/// The kind that owns the workloads of subsets.
+const SUBSET_OWNER: OwnerKind = Resource::of(&berth_api::kinds::UNITED_DEPLOYMENT).owner_kind();
+
+/// A workload whose spec stays text, because its owner replaces it as a whole.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UntypedWorkload {
     /// Name, uid, labels, annotations, owners.
     pub metadata: ObjectMeta,
-    /// The spec as the apiserver has it. Unless a UnitedDeployment controls the workload, its selector alone.
+    /// The spec as the apiserver has it. Of a workload that is no subset's, its selector alone.
     pub spec: JsonText,
     /// `spec.replicas`, by default 1.
     pub replicas: i32,
@@ -68,7 +71,7 @@ struct Subset {
     name: Option<String>,
 }
 
-/// Reads no spec of a workload that no UnitedDeployment controls. Of such a workload without a
+/// Reads no spec of a workload that is no subset's. Of such a workload without a
 /// subset's name it reads the identity alone, because a cluster has thousands of them.
 impl<'de> Deserialize<'de> for UntypedWorkload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -114,9 +117,9 @@ struct Numbers {
     replicas: Option<i32>,
 }
 
-/// Whether a UnitedDeployment controls the workload.
+/// Whether it is the workload of a subset: whether its controller is of the kind that has subsets.
 pub fn is_united(metadata: &ObjectMeta) -> bool {
-    owner::controller(metadata).is_some_and(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(&owner))
+    owner::controller(metadata).is_some_and(|owner| SUBSET_OWNER.is_of(&owner))
 }
 
 impl From<Identity> for ObjectMeta {

@@ -1,5 +1,6 @@
 //! BroadcastJob.
 
+pub mod names;
 pub mod v1beta1;
 mod validation;
 

@@ -1,6 +1,7 @@
 //! UnitedDeployment.
 
 mod conversion;
+pub mod names;
 pub mod v1alpha1;
 pub mod v1beta1;
 mod validation;

@@ -2,9 +2,10 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 use berth_api::commands::{self, Named};
+use berth_api::kinds::broadcastjob::names::label::BROADCASTJOB_NAME;
 use berth_api::names::SYSTEM_NAMESPACE;
 use berth_api::names::annotation::FORGET_POD_STATES;
-use berth_api::names::label::{BROADCASTJOB_NAME, DELETE_PROTECTION};
+use berth_api::names::label::DELETE_PROTECTION;
 use berth_e2e::objects::{self, APP, CONTAINER, kind};
 use serde_json::{Value, json};
 

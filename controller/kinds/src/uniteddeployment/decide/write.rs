@@ -1,8 +1,8 @@
 //! The writes that make a subset's workload what it must be.
 
+use crate::uniteddeployment::UNITED_DEPLOYMENTS;
 use berth_api::names::label::KRUISE_CONTROLLER_REVISION_HASH;
 use berth_workload::objects::owner::controller_reference;
-use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target};
 use jiff::SignedDuration;
 use serde_json::json;

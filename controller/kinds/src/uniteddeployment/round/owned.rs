@@ -1,10 +1,10 @@
 //! Which workloads and pods are a UnitedDeployment's.
 
+use crate::uniteddeployment::UNITED_DEPLOYMENTS;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_api::v1beta1::uniteddeployment::Subset;
 use berth_workload::objects::owner::{self, OwnerKey};
 use berth_workload::objects::pod::Pod;
-use berth_workload::objects::resource::UNITED_DEPLOYMENTS;
 
 use crate::uniteddeployment::{Snapshot, SubsetKind, SubsetWorkload, render};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD, SUBSET_NAME};
+use berth_api::kinds::uniteddeployment::names::label::RESERVED_POD;
+use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_api::v1beta1::uniteddeployment::UnitedDeploymentStatus;
 use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Action, Outcome, Plan};

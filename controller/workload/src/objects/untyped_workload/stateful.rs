@@ -8,9 +8,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::SUBSET_OWNER;
 use crate::objects::ordinals::Ordinals;
 use crate::objects::pod::Metadata;
-use crate::objects::resource::UNITED_DEPLOYMENTS;
 use crate::objects::untyped_workload::UntypedWorkload;
 
 /// A workload, stripped to what decisions read. The feed decodes watch events straight into it.
@@ -20,7 +20,7 @@ pub struct StatefulWorkload {
     pub metadata: Metadata,
     /// Which ordinals its pods are to have. `None`: its spec does not say so in Kubernetes' fields.
     pub ordinals: Option<Ordinals>,
-    /// The whole workload, where a UnitedDeployment controls it, or its labels name a subset.
+    /// The whole workload, where it is the workload of a subset, or its labels name one.
     pub subset: Option<Arc<UntypedWorkload>>,
 }
 
@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for StatefulWorkload {
             serde_json::from_str(text.as_str()).map_err(D::Error::custom)?;
         let is_united = metadata
             .controller()
-            .is_some_and(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(&owner.into()));
+            .is_some_and(|owner| SUBSET_OWNER.is_of(&owner.into()));
         let is_subset = is_united || metadata.label(SUBSET_NAME).is_some();
         let subset = is_subset.then(|| UntypedWorkload::read(text.as_str()).map(Arc::new));
         Ok(Self {

@@ -8,16 +8,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
 use crate::fields::template::PodTemplate;
 pub use crate::kinds::imagepulljob::v1beta1::CompletionPolicyType;
-use crate::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
 use crate::schema::absent::{is_false, is_zero_i32};
 use crate::schema::field::{checks, defaults_to, int_or_percent, with};
 use crate::schema::rules::{completes_or_has_no_limits, label_name};
 
 /// Which nodes may run a pod at a time when nothing is said: all.
 pub const DEFAULT_PARALLELISM: i32 = i32::MAX;
-/// The longest that the annotation [`crate::names::annotation::WAIT_AFTER_NODE`] can ask to wait.
+/// The longest that the annotation [`super::names::annotation::WAIT_AFTER_NODE`] can ask to wait.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(24);
 
 /// What runs on each node, on how many nodes at a time, and when that is over.
@@ -189,7 +189,7 @@ pub struct JobCondition {
     pub message: String,
 }
 
-/// The time that the value of the annotation [`crate::names::annotation::WAIT_AFTER_NODE`] asks for.
+/// The time that the value of the annotation [`super::names::annotation::WAIT_AFTER_NODE`] asks for.
 ///
 /// # Errors
 /// What is wrong with it, and the remedy.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::names::annotation::WAIT_AFTER_NODE;
 use super::v1beta1::wait_after_node;
-use crate::names::annotation::WAIT_AFTER_NODE;
 use crate::validation::violations::{Violation, Violations, at, text};
 
 /// The faults of a BroadcastJob.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use berth_api::names::label::BROADCASTJOB_CONTROLLER_UID;
+use berth_api::kinds::broadcastjob::names::label::BROADCASTJOB_CONTROLLER_UID;
 use berth_e2e::objects::{self, kind};
 use berth_simnode::{nodes, now};
 use http::Method;

@@ -32,6 +32,8 @@ use berth_api::v1beta1::podunavailablebudget::{
     PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy,
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
 use crate::feature_gates::{Gate, Gates};
 use crate::objects::intstr::{Round, resolve};
 use crate::objects::pod::{Metadata, Pod};
@@ -79,6 +81,33 @@ pub struct Fault {
     pub message: String,
 }
 
+fn fault(field: &'static str, message: String) -> Fault {
+    Fault {
+        field: field.into(),
+        message,
+    }
+}
+
+/// The fault of a spec that has both of two fields, or neither.
+fn either(field: &'static str, other: &str, both: bool) -> Fault {
+    let said = if both {
+        format!("stands beside {other}: remove one of them")
+    } else {
+        format!("and {other} are both missing: set one of them")
+    };
+    fault(field, said)
+}
+
+/// The selector of a field. An empty one would select every pod.
+fn read(field: &'static str, selector: &LabelSelector) -> Result<Selector, Fault> {
+    let selector = Selector::new(selector).map_err(|problem| fault(field, problem))?;
+    if selector.is_empty() {
+        let problem = "is empty and would select every pod: set matchLabels";
+        return Err(fault(field, problem.to_owned()));
+    }
+    Ok(selector)
+}
+
 /// As much of a value is told.
 const LONGEST_VALUE: usize = 64;
 /// What is protected where a budget names nothing.
@@ -119,30 +148,6 @@ impl Rules {
     /// # Errors
     /// What no schema keeps out: of the two selectors or the two amounts there are both or none, or one of them means nothing.
     pub fn of(spec: &PodUnavailableBudgetSpec) -> Result<Self, Fault> {
-        let fault = |field: &'static str, message: String| Fault {
-            field: field.into(),
-            message,
-        };
-        let either = |field, other: &str, both: bool| {
-            let said = if both {
-                format!("stands beside {other}: remove one of them")
-            } else {
-                format!("and {other} are both missing: set one of them")
-            };
-            fault(field, said)
-        };
-        let read =
-            |field, selector: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector| {
-                let selector = Selector::new(selector).map_err(|problem| fault(field, problem))?;
-                if selector.is_empty() {
-                    Err(fault(
-                        field,
-                        "is empty and would select every pod: set matchLabels".to_owned(),
-                    ))
-                } else {
-                    Ok(selector)
-                }
-            };
         let selector = match (&spec.selector, &spec.target_ref) {
             (Some(selector), None) => Some(read("spec.selector", selector)?),
             (None, Some(_)) => None,

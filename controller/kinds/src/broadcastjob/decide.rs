@@ -141,17 +141,7 @@ fn create(
     now: Timestamp,
 ) {
     let limit = settings.parallelism(round.desired());
-    if round.running > limit {
-        let message = format!(
-            "{} pods run, and spec.parallelism lets {limit}",
-            round.running
-        );
-        plan.events.push(Event {
-            warning: true,
-            reason: "TooManyActivePods",
-            message,
-        });
-    }
+    plan.events.extend(too_many(round.running, limit));
     let open: Vec<_> = round.open().collect();
     if let Some(why) = without_nodes(snapshot, settings, round) {
         plan.wait(why);
@@ -192,19 +182,14 @@ fn create(
         limit.saturating_sub(round.running).min(most),
     );
     let later = next.len() - begun.nodes;
-    if later > 0 && begun.nodes == most && !probes {
-        plan.look_again_after(SignedDuration::from_secs(1));
-    }
-    if later > 0 && limit == 0 {
+    if later > 0 {
+        if begun.nodes == most && !probes {
+            plan.look_again_after(SignedDuration::from_secs(1));
+        }
         plan.wait(format!(
-            "{later} more nodes get a pod when spec.parallelism, which lets none run, is raised"
+            "{later} more nodes get a pod {}",
+            until(limit, probes)
         ));
-    } else if later > 0 && probes {
-        plan.wait(format!(
-            "{later} more nodes get a pod when the apiserver refuses none any more"
-        ));
-    } else if later > 0 {
-        plan.wait(format!("{later} more nodes get a pod as others end: spec.parallelism lets {limit} run at a time"));
     }
     let is_first = round.running == 0 && round.ended(|_| true) == 0;
     if !begun.creates.is_empty() && (is_first || probes) {
@@ -213,6 +198,24 @@ fn create(
     plan.add_stage("replace pods", begun.replaces);
     plan.add_stage(CREATE, begun.creates);
     name_active(round, plan);
+}
+
+/// The event of more pods than `spec.parallelism` lets run.
+fn too_many(running: usize, limit: usize) -> Option<Event> {
+    (running > limit).then(|| Event {
+        warning: true,
+        reason: "TooManyActivePods",
+        message: format!("{running} pods run, and spec.parallelism lets {limit}"),
+    })
+}
+
+/// What nodes without a pod wait for, in words.
+fn until(limit: usize, probes: bool) -> String {
+    match (limit, probes) {
+        (0, _) => "when spec.parallelism, which lets none run, is raised".to_owned(),
+        (_, true) => "when the apiserver refuses none any more".to_owned(),
+        _ => format!("as others end: spec.parallelism lets {limit} run at a time"),
+    }
 }
 
 fn name_active(round: &Round<'_>, plan: &mut Plan) {

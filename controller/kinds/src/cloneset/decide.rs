@@ -1,8 +1,9 @@
 //! What a CloneSet does otherwise than other owners of pods, and its rollout.
 
+mod create;
+
 use std::sync::Arc;
 
-use berth_api::names::label;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
 use berth_workload::blocked::{Cause, tell_of_unavailable};
 use berth_workload::feature_gates::{Gate, Gates};
@@ -11,17 +12,18 @@ use berth_workload::objects::pod::gates::OF_NEW_PODS;
 use berth_workload::objects::pod::lifecycle;
 use berth_workload::objects::pod::{Metadata, Pod, availability};
 use berth_workload::objects::resource::CLONE_SETS;
-use berth_workload::plan::{Action, Body, Event, Outcome, Plan, Refusal, Stage, Step};
+use berth_workload::plan::{Outcome, Plan, Refusal, Stage, Step};
 use berth_workload::pod_owner::PodOwner;
 use berth_workload::pod_owner::decide::proceed;
 use berth_workload::update::pod_order::spread;
 use berth_workload::update::podset::history::{self, Revisions};
-use berth_workload::update::podset::new_pod::{creation, new_pod};
-use berth_workload::update::podset::{Blocked, Hooks, Uids, Workload, hooks, release, update};
-use berth_workload::update::revision::{PodLabels, Revision};
+use berth_workload::update::podset::{
+    Blocked, Hooks, Scene, Uids, Workload, hooks, release, update,
+};
+use berth_workload::update::revision::PodLabels;
 use berth_workload::update::rollout::{self, Held, Numbers, repair};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::Value;
 
 use super::ended::Ended;
 use super::ids::instance;
@@ -29,12 +31,7 @@ use super::settings::{Settings, settings};
 use super::{CloneSetOwner, Snapshot};
 use super::{adopt, blocked, choose, claim_hash, claims, ended, pods_to_delete, progress, status};
 
-/// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
-/// in the meantime (fewer pods, another image) is heeded all the sooner.
-const MOST_CREATIONS: usize = 256;
-/// Once the new pods of a plan and their claims have this many bytes of JSON, the others are left to the next one: 256 pods
-/// of the largest template would be 64 MiB, for each CloneSet that is worked on.
-const MOST_CREATED_BYTES: usize = 8 << 20;
+use create::scale_up;
 
 impl PodOwner for CloneSetOwner {
     type Object = CloneSet;
@@ -117,30 +114,18 @@ impl PodOwner for CloneSetOwner {
         release::release(&scene, plan);
         settings.wanted.rolls_back =
             snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
-        let mut pods: Vec<_> = snapshot
-            .pods
-            .iter()
-            .filter(|pod| pod.is_active())
-            .cloned()
-            .collect();
+        let active = snapshot.pods.iter().filter(|pod| pod.is_active());
+        let mut pods: Vec<_> = active.cloned().collect();
         let returning = hooks::returning(&scene, settings.wanted.replicas, &pods);
-        let count = |pods: &[Arc<Pod>], scaling: bool| {
+        let count = |pods: &[Arc<Pod>], is_updated: &dyn Fn(&Pod) -> bool| {
             let held = |pod: &Arc<Pod>| Held {
-                updated: if scaling {
-                    scales_as_updated(snapshot, revisions, pod)
-                } else {
-                    revisions.is_updated(pod)
-                },
-                current: revisions.is_current(pod),
-                available: availability(pod, settings.min_ready_seconds, now).is_available(),
-                scheduled: !pod.spec.node_name.is_empty(),
-                broken: repair::is_broken(pod),
-                to_delete: scene.is_to_delete(pod),
-                preparing_delete: is_leaving(pod, &returning),
+                updated: is_updated(pod),
+                ..held(&scene, &settings, revisions, &returning, pod, now)
             };
             rollout::numbers(&settings.wanted, pods.iter().map(held))
         };
-        let (mut numbers, active) = (count(&pods, true), pods.len());
+        let scales_as_updated = |pod: &Pod| scales_as_updated(snapshot, revisions, pod);
+        let (mut numbers, active) = (count(&pods, &scales_as_updated), pods.len());
         let leaving = leaving(
             snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now,
         );
@@ -154,7 +139,7 @@ impl PodOwner for CloneSetOwner {
             &settings,
             revisions,
             &pods,
-            &count(&pods, false),
+            &count(&pods, &|pod| revisions.is_updated(pod)),
             &holding,
             now,
         );
@@ -182,12 +167,7 @@ impl PodOwner for CloneSetOwner {
         plan.add_stage("scale down", leaving.steps);
         predownload::plan(&scene, &knobs, template, revisions, stand, plan);
         update::update(&scene, &chosen, settings.grace, plan, now);
-        plan.add_stage(
-            "pods to delete",
-            pods_to_delete::clean(snapshot).into_iter().collect(),
-        );
-        claims::settle(snapshot, plan);
-        history::drop_history(&scene, revisions, &pods, plan);
+        clean_up(snapshot, revisions, &pods, plan);
         tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
 
@@ -217,6 +197,34 @@ impl PodOwner for CloneSetOwner {
     }
 }
 
+/// Takes away what no pod needs any more: names of deleted pods in the spec, claims, revisions.
+fn clean_up(snapshot: &Snapshot, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
+    let names = pods_to_delete::clean(snapshot);
+    plan.add_stage("pods to delete", names.into_iter().collect());
+    claims::settle(snapshot, plan);
+    history::drop_history(&snapshot.scene(), revisions, pods, plan);
+}
+
+/// What a pod counts for.
+fn held(
+    scene: &Scene<'_>,
+    settings: &Settings,
+    revisions: &Revisions,
+    returning: &Uids,
+    pod: &Pod,
+    now: Timestamp,
+) -> Held {
+    Held {
+        updated: revisions.is_updated(pod),
+        current: revisions.is_current(pod),
+        available: availability(pod, settings.min_ready_seconds, now).is_available(),
+        scheduled: !pod.spec.node_name.is_empty(),
+        broken: repair::is_broken(pod),
+        to_delete: scene.is_to_delete(pod),
+        preparing_delete: is_leaving(pod, returning),
+    }
+}
+
 /// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down
 /// first.
 fn scales_as_updated(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod) -> bool {
@@ -227,81 +235,6 @@ fn scales_as_updated(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod) -> b
 /// Is the pod on its way out, held by a hook?
 fn is_leaving(pod: &Pod, returning: &Uids) -> bool {
     lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !returning.contains(&pod.metadata.uid)
-}
-
-/// What one plan creates.
-#[derive(Default)]
-struct Room {
-    pods: usize,
-    bytes: usize,
-}
-
-impl Room {
-    /// Is there room for one more pod?
-    fn is_left(&self) -> bool {
-        self.pods < MOST_CREATIONS && self.bytes < MOST_CREATED_BYTES
-    }
-
-    fn fill(&mut self, step: &Step) {
-        let bytes = step.actions.iter().map(|action| match action {
-            Action::CreatePod { body } | Action::CreateClaim { body } => body.text().len(),
-            _ => 0,
-        });
-        self.bytes += bytes.sum::<usize>();
-    }
-}
-
-fn scale_up(
-    snapshot: &Snapshot,
-    revisions: &Revisions,
-    have: usize,
-    (numbers, resting): (&Numbers, &Uids),
-    plan: &mut Plan,
-    now: Timestamp,
-) {
-    let mut ids = claims::ids(snapshot, resting);
-    let claims = claims::Templates::new(snapshot);
-    let wanted = [
-        (&revisions.current, numbers.create_old),
-        (&revisions.updated, numbers.create_updated),
-    ];
-    let (mut creates, mut room, mut later) = (Vec::new(), Room::default(), 0);
-    for (revision, count) in wanted {
-        let mut left = count;
-        while left > 0 && room.is_left() {
-            left -= 1;
-            room.pods += 1;
-            match ids.next() {
-                Some(claims::Id::Free(id)) => {
-                    let template = revisions.template_of(revision);
-                    let step = create(snapshot, (revision, &template), &claims, &id, have, now);
-                    room.fill(&step);
-                    creates.push(step);
-                }
-                Some(claims::Id::Held(pod)) => claims::await_end(&pod, plan),
-                None => {}
-            }
-        }
-        later += left;
-    }
-    plan.add_stage("scale up", creates);
-    if later > 0 {
-        let reason = format!("{later} more pods are created as soon as {} are", room.pods);
-        plan.wait(reason);
-        plan.look_again_after(SignedDuration::from_secs(1));
-    }
-    if numbers.create_later > 0 {
-        let reason = format!(
-            "{} more pods wait for scaleStrategy.maxUnavailable",
-            numbers.create_later
-        );
-        plan.events.push(Event {
-            warning: true,
-            reason: "ScaleUpLimited",
-            message: reason.clone(),
-        });
-        plan.wait(reason);
-    }
 }
 
 /// Pods that go now, or are to go as soon as their hooks let them.
@@ -363,29 +296,4 @@ fn leaving(
         }
     }
     leaving
-}
-
-fn create(
-    snapshot: &Snapshot,
-    (revision, template): (&Revision, &Value),
-    claims: &claims::Templates<'_>,
-    id: &str,
-    have: usize,
-    now: Timestamp,
-) -> Step {
-    let scene = snapshot.scene();
-    let name = claims::pod_name(snapshot, id);
-    let mut body = new_pod(&scene, revision, template, &name);
-    body["metadata"]["labels"][label::CLONESET_INSTANCE_ID] = json!(id);
-    lifecycle::begin(&mut body, lifecycle::PREPARING_NORMAL, now);
-    let wanted = snapshot.set.spec.replicas.unwrap_or(1);
-    let mut actions = claims.creations(id);
-    actions.push(Action::CreatePod {
-        body: Body::from(&body),
-    });
-    let reason = format!(
-        "{have} pods of {wanted}: creates {name} at {}",
-        revision.metadata.name
-    );
-    creation(actions, reason, &name)
 }

@@ -41,16 +41,13 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
         _ => return None,
     };
     let place = place(snapshot, pod);
-    let course = snapshot.course(pod);
+    let cause = |reason, message| Some(Blocked { reason, message });
     if lacks_gate(&snapshot.request, pod) {
         let message = format!(
             "{place} has no readiness gate {KRUISE_POD_READY}, so unreadyGracePeriodSeconds cannot take it out of service; create a \
              request without that field, or give new pods the gate by the feature gate KruisePodReadinessGate"
         );
-        return Some(Blocked {
-            reason: "NoReadinessGate",
-            message,
-        });
+        return cause("NoReadinessGate", message);
     }
     if let Some(word) = awaited(snapshot, pod).filter(|word| !word.told_in(now).is_positive()) {
         let message = format!(
@@ -58,15 +55,18 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
              soon ends without its word",
             word.container
         );
-        return Some(Blocked {
-            reason: "NotAnswered",
-            message,
-        });
+        return cause("NotAnswered", message);
     }
-    let Next::Restart(name) = course.next() else {
-        return None;
-    };
-    let status = pod.container_status(&name)?;
+    match snapshot.course(pod).next() {
+        Next::Restart(name) => not_back(snapshot, pod, &name, now),
+        _ => None,
+    }
+}
+
+/// Why the next container is not there, or does not serve, after one was stopped.
+fn not_back(snapshot: &Snapshot, pod: &Pod, name: &str, now: Timestamp) -> Option<Blocked> {
+    let place = place(snapshot, pod);
+    let status = pod.container_status(name)?;
     if let Some(waiting) = status
         .state
         .waiting
@@ -75,7 +75,7 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
     {
         return not_started(pod, &place, status, waiting);
     }
-    // One that crashes runs in between, and is in nobody's words until it waits again.
+    // A crash-looping container reports a reason only while it waits.
     if let Some(told) =
         told(&snapshot.request).filter(|told| told.reason == NOT_STARTED && !status.ready)
     {
@@ -84,7 +84,7 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
             message: told.message.clone(),
         });
     }
-    if unreported(snapshot, pod, &name).is_some_and(|due| due <= now) {
+    if unreported(snapshot, pod, name).is_some_and(|due| due <= now) {
         let message = format!(
             "{place}: container {name} was stopped, and the kubelet has reported no other since; see whether the node is up"
         );

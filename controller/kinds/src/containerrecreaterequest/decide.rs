@@ -35,33 +35,13 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             return plan;
         }
         Verdict::Complete { message, .. } => {
-            plan.wait(if message.is_empty() {
-                "it is completed".to_owned()
-            } else {
-                message.clone()
-            });
-            if snapshot.filled.is_some() {
-                plan.events.push(Event {
-                    warning: true,
-                    reason: "Refused",
-                    message,
-                });
-            }
+            tell_end(snapshot, message, &mut plan);
             return plan;
         }
         Verdict::Fill(patch) => {
-            let action = Action::Patch {
-                resource: CONTAINER_RECREATE_REQUESTS,
-                target: as_seen(request),
-                patch: patch.clone(),
-            };
-            plan.add_stage(
-                "fill in",
-                vec![Step::new(
-                    action,
-                    "nobody filled it in when it was created".to_owned(),
-                )],
-            );
+            let reason = "nobody filled it in when it was created".to_owned();
+            let step = Step::new(patched(request, patch.clone()), reason);
+            plan.add_stage("fill in", vec![step]);
         }
         Verdict::Turn(other) => plan.wait(format!(
             "ContainerRecreateRequest {other} of the same pod comes first"
@@ -89,6 +69,31 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         .filter(SignedDuration::is_positive)
         .for_each(|left| plan.look_again_after(left));
     plan
+}
+
+/// Says that the request ends, and why.
+fn tell_end(snapshot: &Snapshot, message: String, plan: &mut Plan) {
+    plan.wait(if message.is_empty() {
+        "it is completed".to_owned()
+    } else {
+        message.clone()
+    });
+    if snapshot.filled.is_some() {
+        plan.events.push(Event {
+            warning: true,
+            reason: "Refused",
+            message,
+        });
+    }
+}
+
+/// A merge patch of the request as it was seen.
+fn patched(request: &ContainerRecreateRequest, patch: Value) -> Action {
+    Action::Patch {
+        resource: CONTAINER_RECREATE_REQUESTS,
+        target: as_seen(request),
+        patch,
+    }
 }
 
 fn work(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) {
@@ -136,13 +141,9 @@ fn take_out_of_service(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Tim
     {
         finalizers.push(RECREATE_UNREADY_ACQUIRED.to_owned());
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        let action = Action::Patch {
-            resource: CONTAINER_RECREATE_REQUESTS,
-            target: as_seen(request),
-            patch,
-        };
         let reason = "the pod is let go before the request goes".to_owned();
-        plan.add_required_stage("finalizer", vec![Step::new(action, reason)]);
+        let step = Step::new(patched(request, patch), reason);
+        plan.add_required_stage("finalizer", vec![step]);
     }
     if let Some(closed) = unready::with(pod, &reason(request), now) {
         let conditions = vec![closed, not_ready(pod, KRUISE_POD_READY, now)];

@@ -9,7 +9,7 @@ use berth_api::v1beta1::containerrecreaterequest::{
 use berth_workload::feature_gates::Gate;
 use berth_workload::objects::pod::Pod;
 use berth_workload::update::recreate::{
-    has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left,
+    Course, has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -76,6 +76,14 @@ fn is_one_too_many(snapshot: &Snapshot) -> bool {
     snapshot.of_pod.iter().filter(is_before).count() >= MAX_OPEN
 }
 
+/// Whether a container is still to be stopped.
+fn has_pending(course: &Course<'_>) -> bool {
+    let states = course.states();
+    states
+        .iter()
+        .any(|state| state.phase == RecreatePhase::Pending)
+}
+
 /// Decides it.
 pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     let request = &*snapshot.request;
@@ -102,13 +110,7 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
         return complete("pod has gone");
     };
     let course = snapshot.course(pod);
-    let nothing_is_left = || {
-        course
-            .states()
-            .iter()
-            .all(|state| state.phase != RecreatePhase::Pending)
-    };
-    if has_ended(pod) || pod.has_finished() && nothing_is_left() {
+    if has_ended(pod) || pod.has_finished() && !has_pending(&course) {
         return complete("pod has ended");
     }
     let current = snapshot

@@ -44,6 +44,29 @@ pub(super) struct Turns<'a> {
     now: Timestamp,
 }
 
+/// The wanted places of ready nodes. On a node that is away no pod is ready, whatever its revision.
+fn ready_nodes<'p>(places: &'p Places<'_>) -> impl Iterator<Item = (&'p str, &'p Place<'p>)> {
+    places.wanted().filter(|(_, place)| place.node.ready)
+}
+
+/// How many broken pods of older revisions the limits do not count for.
+fn repair(
+    snapshot: &Snapshot,
+    places: &Places<'_>,
+    revisions: &Revisions,
+    now: Timestamp,
+) -> Repair {
+    let is_updated = |pod: &Pod| is_updated(snapshot, revisions, pod);
+    let of_wanted = places.wanted().flat_map(|(_, place)| place.active());
+    let broken = of_wanted.filter(|pod| !is_updated(pod) && repair::is_broken(pod));
+    let on_ready_nodes = ready_nodes(places).flat_map(|(_, place)| place.active());
+    let fails = on_ready_nodes.filter(|pod| {
+        let is_bound = !pod.spec.node_name.is_empty();
+        is_updated(pod) && is_bound && !availability(pod, 0, now).is_ready()
+    });
+    Repair::new(broken.count(), fails.count())
+}
+
 impl<'a> Turns<'a> {
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -78,24 +101,13 @@ impl<'a> Turns<'a> {
             .wanted()
             .filter(|(_, place)| is_counted(place) && is_surging(place))
             .count();
-        let is_new =
-            |pod: &Pod| is_updated(snapshot, revisions, pod) && !pod.spec.node_name.is_empty();
-        let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
-        let of_wanted = || places.wanted().flat_map(|(_, place)| place.active());
-        let is_old_and_broken =
-            |pod: &&Arc<Pod>| !is_updated(snapshot, revisions, pod) && repair::is_broken(pod);
-        // On a node that is away no pod is ready, whatever its revision.
-        let ready_nodes = || places.wanted().filter(|(_, place)| place.node.ready);
-        let on_ready_nodes = ready_nodes().flat_map(|(_, place)| place.active());
-        let fails = on_ready_nodes
-            .filter(|pod| is_new(pod) && !is_ready(pod))
-            .count();
         let is_coming = |place: &Place<'_>| {
-            let serves_not =
-                |pod: &Arc<Pod>| is_updated(snapshot, revisions, pod) && !is_ready(pod);
+            let serves_not = |pod: &Arc<Pod>| {
+                is_updated(snapshot, revisions, pod) && !availability(pod, 0, now).is_ready()
+            };
             is_away_for_good(place) || place.active().any(serves_not)
         };
-        let coming = ready_nodes()
+        let coming = ready_nodes(places)
             .filter(|(name, place)| !empty.contains(name) && is_coming(place))
             .count();
         let in_zone = snapshot
@@ -120,7 +132,7 @@ impl<'a> Turns<'a> {
             surge: settings.max_surge.saturating_sub(surging),
             held,
             empty,
-            repair: Repair::new(of_wanted().filter(is_old_and_broken).count(), fails),
+            repair: repair(snapshot, places, revisions, now),
             coming,
             now,
         }

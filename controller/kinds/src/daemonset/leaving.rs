@@ -58,32 +58,10 @@ pub(super) fn leaving(
             go.extend(why_ended(snapshot, place, pod, plan, now).map(|reason| (*pod, reason)));
         }
     }
-    for pod in snapshot
-        .pods
-        .iter()
-        .filter(|pod| pod.is_active() && scene.is_to_delete(pod))
-    {
-        if go
-            .iter()
-            .any(|(known, _)| known.metadata.uid == pod.metadata.uid)
-        {
-            continue;
-        }
-        let is_of_wanted = places
-            .by_node
-            .get(node_of(pod))
-            .is_some_and(Place::is_wanted);
-        let costs = is_of_wanted && availability(pod, settings.min_ready_seconds, now).is_ready();
-        if costs && !turns.take_for_deletion() {
-            plan.wait_for_pod(
-                pod,
-                "is to be deleted (its deletion was asked for), and waits for maxUnavailable"
-                    .to_owned(),
-            );
-        } else {
-            go.push((pod, "its deletion was asked for".to_owned()));
-        }
-    }
+    let known = go.iter().map(|(pod, _)| pod.metadata.uid.clone()).collect();
+    go.extend(asked_for(
+        snapshot, settings, places, &known, turns, plan, now,
+    ));
     go.extend(going_back(
         snapshot, settings, places, revisions, turns, plan, now,
     ));
@@ -173,6 +151,38 @@ fn going_back<'a>(
     go
 }
 
+/// Pods whose deletion was asked for, but for `known` ones, as far as `maxUnavailable` lets them go.
+fn asked_for<'a>(
+    snapshot: &'a Snapshot,
+    settings: &Settings,
+    places: &Places<'a>,
+    known: &Uids,
+    turns: &mut Turns<'_>,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Vec<(&'a Arc<Pod>, String)> {
+    let scene = snapshot.scene();
+    let mut go = Vec::new();
+    let is_asked = |pod: &&Arc<Pod>| {
+        pod.is_active() && scene.is_to_delete(pod) && !known.contains(&pod.metadata.uid)
+    };
+    for pod in snapshot.pods.iter().filter(is_asked) {
+        let is_of_wanted = places
+            .by_node
+            .get(node_of(pod))
+            .is_some_and(Place::is_wanted);
+        let costs = is_of_wanted && availability(pod, settings.min_ready_seconds, now).is_ready();
+        if costs && !turns.take_for_deletion() {
+            let reason =
+                "is to be deleted (its deletion was asked for), and waits for maxUnavailable";
+            plan.wait_for_pod(pod, reason.to_owned());
+        } else {
+            go.push((pod, "its deletion was asked for".to_owned()));
+        }
+    }
+    go
+}
+
 /// Running pods of one node that go.
 fn of_place<'a>(
     snapshot: &Snapshot,
@@ -226,20 +236,14 @@ fn of_place<'a>(
             let rest = rest_of_lapse(first_old, now);
             if rest.is_positive() {
                 plan.look_again_after(rest);
-                plan.wait_for_pod(
-                    first_old,
-                    format!(
-                        "is not ready, and goes in {} s unless it is again",
-                        rest.as_secs().saturating_add(1)
-                    ),
-                );
+                let seconds = rest.as_secs().saturating_add(1);
+                let reason = format!("is not ready, and goes in {seconds} s unless it is again");
+                plan.wait_for_pod(first_old, reason);
             } else {
+                let name = &first_new.metadata.name;
                 go.push((
                     *first_old,
-                    format!(
-                        "it is not ready, and {} takes its place",
-                        first_new.metadata.name
-                    ),
+                    format!("it is not ready, and {name} takes its place"),
                 ));
             }
         }

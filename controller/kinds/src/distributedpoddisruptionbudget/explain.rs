@@ -1,6 +1,7 @@
 //! What a budget and those that it names have, and who uses it up, in words.
 
 use berth_api::names::condition::BLOCKED;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::FederatedStatus;
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::ledger::users;
 use berth_workload::budget::{Fault, Rules, floor};
@@ -45,33 +46,8 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             next.expected_pods, next.desired_healthy, next.disruptions_allowed
         ),
     })];
-    lines.extend(next.federated_statuses.iter().map(|other| {
-        let name = format!("{} {}", other.kind, place(other));
-        let shared = if other.shared > 0 {
-            format!(", without {} counted already", other.shared)
-        } else {
-            String::new()
-        };
-        of_all(if other.reachable {
-            format!(
-                "{} brings {} of {} pods{shared}",
-                name.trim(),
-                other.healthy,
-                other.expected
-            )
-        } else {
-            let brings = if other.healthy > 0 {
-                format!("{} at least", other.healthy)
-            } else {
-                "none".to_owned()
-            };
-            format!(
-                "{} brings {brings}{shared}: it {}",
-                name.trim(),
-                other.message
-            )
-        })
-    }));
+    let brought = next.federated_statuses.iter().map(brings);
+    lines.extend(brought.map(of_all));
     // Only a running controller reads what budgets of other clusters hold.
     let mut shared = sharing(snapshot, &next.federated_statuses);
     if shared.is_empty() {
@@ -92,4 +68,25 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     }
     lines.extend(users(next.ledger.as_ref()));
     lines
+}
+
+/// What another budget contributes, in words.
+fn brings(other: &FederatedStatus) -> String {
+    let name = format!("{} {}", other.kind, place(other));
+    let name = name.trim();
+    let shared = if other.shared > 0 {
+        format!(", without {} counted already", other.shared)
+    } else {
+        String::new()
+    };
+    let (healthy, expected) = (other.healthy, other.expected);
+    if other.reachable {
+        return format!("{name} brings {healthy} of {expected} pods{shared}");
+    }
+    let brings = if healthy > 0 {
+        format!("{healthy} at least")
+    } else {
+        "none".to_owned()
+    };
+    format!("{name} brings {brings}{shared}: it {}", other.message)
 }

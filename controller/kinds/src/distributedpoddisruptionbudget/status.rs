@@ -10,7 +10,7 @@ use berth_workload::budget::ledger::{note_counted, note_settled, unless_only_its
 use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::objects::condition::{condition, set, whole_seconds};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{Snapshot, UNCOUNTED};
 
@@ -237,37 +237,9 @@ fn set_conditions(
         condition(DISRUPTION_ALLOWED, is_allowed, reason, words, now),
     );
     set(conditions, snapshot.asked.condition(now));
-    if next.federated_statuses.is_empty() {
-        conditions.retain(|condition| condition.type_ != FEDERATED);
-    } else {
-        let silent = next
-            .federated_statuses
-            .iter()
-            .filter(|other| !other.reachable);
-        let silent: Vec<_> = silent
-            .map(|other| format!("{} {}", place(other), other.message))
-            .collect();
-        let is_known = silent.is_empty();
-        let (reason, words) = if is_known {
-            (
-                "AllKnown",
-                "it is known what each budget of spec.federation has".to_owned(),
-            )
-        } else {
-            (
-                "NotAllKnown",
-                format!(
-                    "no pods of these count as healthy, but for a floor: {}",
-                    silent.join("; ")
-                ),
-            )
-        };
-        let mut words = vec![words];
-        words.extend(sharing(snapshot, &next.federated_statuses));
-        set(
-            conditions,
-            condition(FEDERATED, is_known, reason, words.join("; "), now),
-        );
+    match federation_condition(snapshot, &next.federated_statuses, now) {
+        Some(told) => set(conditions, told),
+        None => conditions.retain(|condition| condition.type_ != FEDERATED),
     }
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
     let kept = match &snapshot.keeps {
@@ -287,6 +259,45 @@ fn set_conditions(
         ),
     };
     set(conditions, kept);
+}
+
+/// The condition that says whether the budgets of `spec.federation` have answered; `None` where there are none.
+fn federation_condition(
+    snapshot: &Snapshot,
+    federated: &[FederatedStatus],
+    now: Timestamp,
+) -> Option<Condition> {
+    if federated.is_empty() {
+        return None;
+    }
+    let silent = federated.iter().filter(|other| !other.reachable);
+    let silent: Vec<_> = silent
+        .map(|other| format!("{} {}", place(other), other.message))
+        .collect();
+    let is_known = silent.is_empty();
+    let (reason, words) = if is_known {
+        (
+            "AllKnown",
+            "it is known what each budget of spec.federation has".to_owned(),
+        )
+    } else {
+        (
+            "NotAllKnown",
+            format!(
+                "no pods of these count as healthy, but for a floor: {}",
+                silent.join("; ")
+            ),
+        )
+    };
+    let mut words = vec![words];
+    words.extend(sharing(snapshot, federated));
+    Some(condition(
+        FEDERATED,
+        is_known,
+        reason,
+        words.join("; "),
+        now,
+    ))
 }
 
 /// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.

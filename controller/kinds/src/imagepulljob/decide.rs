@@ -66,30 +66,8 @@ fn go_on(
     let round = Round::of(snapshot, settings, now);
     tell_failures(settings, status, &round, plan);
     if settings.ends && round.is_over() {
-        let image = &snapshot.job.spec.image;
-        plan.events.push(match round.without_nodes(settings) {
-            Some(why) => {
-                let message = format!(
-                    "{why}: the job has completed, and no node pulls {image}; create another job"
-                );
-                Event {
-                    warning: true,
-                    reason: "NoNodes",
-                    message,
-                }
-            }
-            None => {
-                let message = format!(
-                    "{} of {} nodes have {image}",
-                    round.succeeded, round.desired
-                );
-                Event {
-                    warning: false,
-                    reason: "Completed",
-                    message,
-                }
-            }
-        });
+        plan.events
+            .push(end(&snapshot.job.spec.image, settings, &round));
         return;
     }
     if deadline_passed(settings, status, now) {
@@ -127,6 +105,28 @@ fn go_on(
         .map(|deadline| deadline.saturating_sub(now.duration_since(start)));
     for wait in deadline.into_iter().chain(round.silence) {
         plan.look_again_after(wait);
+    }
+}
+
+/// The event for the end of a job.
+fn end(image: &str, settings: &Settings<'_>, round: &Round<'_>) -> Event {
+    let Some(why) = round.without_nodes(settings) else {
+        let message = format!(
+            "{} of {} nodes have {image}",
+            round.succeeded, round.desired
+        );
+        return Event {
+            warning: false,
+            reason: "Completed",
+            message,
+        };
+    };
+    Event {
+        warning: true,
+        reason: "NoNodes",
+        message: format!(
+            "{why}: the job has completed, and no node pulls {image}; create another job"
+        ),
     }
 }
 

@@ -125,12 +125,8 @@ fn update(
         list_first_pulls(snapshot, image, node, &mut spec, &mut reasons, plan, now);
     }
     if let Some(images) = entries {
-        let names: Vec<_> = images
-            .as_object()
-            .into_iter()
-            .flat_map(Map::keys)
-            .map(String::as_str)
-            .collect();
+        let names = images.as_object().into_iter().flat_map(Map::keys);
+        let names: Vec<_> = names.map(String::as_str).collect();
         reasons.push(format!(
             "entries of {} have other owners or limits, or are not wanted any more",
             names.join(", ")
@@ -168,19 +164,16 @@ fn update(
         };
         plan.add_stage("update", vec![Step::new(action, reasons.join("; "))]);
     }
-    if let Some(message) = left_out {
-        plan.events.push(Event {
+    let without_room = [
+        ("PodsNotInspected", left_out),
+        ("ContainersNotStopped", stops.left_out),
+    ];
+    for (reason, message) in without_room {
+        plan.events.extend(message.map(|message| Event {
             warning: true,
-            reason: "PodsNotInspected",
+            reason,
             message,
-        });
-    }
-    if let Some(message) = stops.left_out {
-        plan.events.push(Event {
-            warning: true,
-            reason: "ContainersNotStopped",
-            message,
-        });
+        }));
     }
 }
 

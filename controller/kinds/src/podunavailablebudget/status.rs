@@ -11,6 +11,7 @@ use berth_workload::budget::ledger::{
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::objects::condition::{condition, set};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{NO_PODS, Snapshot, UNCOUNTED};
 
@@ -24,25 +25,13 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
         next.unavailable_allowed = 0;
     }
     name_pods(&mut next);
-    let blocked = counted.err();
-    match blocked {
-        Some((reason, message)) => set(
-            &mut next.conditions,
-            condition(BLOCKED, true, reason, message, now),
-        ),
-        None => next
-            .conditions
-            .retain(|condition| condition.type_ != BLOCKED),
-    }
-    match total_unknown(snapshot) {
-        Some(message) => set(
-            &mut next.conditions,
-            condition(TOTAL_KNOWN, false, "PodsCounted", message, now),
-        ),
-        None => next
-            .conditions
-            .retain(|condition| condition.type_ != TOTAL_KNOWN),
-    }
+    let blocked = counted
+        .err()
+        .map(|(reason, message)| condition(BLOCKED, true, reason, message, now));
+    put(&mut next.conditions, BLOCKED, blocked);
+    let unknown = total_unknown(snapshot)
+        .map(|message| condition(TOTAL_KNOWN, false, "PodsCounted", message, now));
+    put(&mut next.conditions, TOTAL_KNOWN, unknown);
     let is_counted = next
         .ledger
         .as_ref()
@@ -58,34 +47,32 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
         asked => asked.condition(now),
     };
     set(&mut next.conditions, enforced);
-    let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
-    match &snapshot.keeps {
-        Err(Without::NotAsked) => next
-            .conditions
-            .retain(|condition| condition.type_ != CHILD_PDB),
-        Err(without) => {
-            set(
-                &mut next.conditions,
-                condition(
-                    CHILD_PDB,
-                    false,
-                    without.reason(),
-                    without.message(name),
-                    now,
-                ),
-            );
-        }
-        Ok(()) => {
-            let words = format!("PodDisruptionBudget {name} tells of it");
-            set(
-                &mut next.conditions,
-                condition(CHILD_PDB, true, "Kept", words, now),
-            );
-        }
-    }
+    put(&mut next.conditions, CHILD_PDB, kept(snapshot, now));
     unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| {
         &mut status.ledger
     })
+}
+
+/// Puts the condition in the place of the one of its type, or takes that away.
+fn put(conditions: &mut Vec<Condition>, type_: &str, new: Option<Condition>) {
+    match new {
+        Some(new) => set(conditions, new),
+        None => conditions.retain(|condition| condition.type_ != type_),
+    }
+}
+
+/// The condition that says whether a native budget tells of this one; `None` where it is not to.
+fn kept(snapshot: &Snapshot, now: Timestamp) -> Option<Condition> {
+    let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
+    let (is_kept, reason, message) = match &snapshot.keeps {
+        Err(Without::NotAsked) => return None,
+        Err(without) => (false, without.reason(), without.message(name)),
+        Ok(()) => {
+            let message = format!("PodDisruptionBudget {name} tells of it");
+            (true, "Kept", message)
+        }
+    };
+    Some(condition(CHILD_PDB, is_kept, reason, message, now))
 }
 
 /// Why no workload says how many pods are expected, where the budget counts without that.

@@ -50,13 +50,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         Ok(settings) => settings,
         Err(message) => {
             let message = format!("SidecarSet {}: {message}", snapshot.name());
-            plan.refuse(
-                Refusal {
-                    reason: "InvalidSpec",
-                    message,
-                },
-                false,
-            );
+            let reason = "InvalidSpec";
+            plan.refuse(Refusal { reason, message }, false);
             return plan;
         }
     };
@@ -92,19 +87,20 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         .for_each(|left| plan.look_again_after(*left));
     tell(snapshot, &members, (&settings, &chosen), (&mut plan, now));
     note_upgradable(snapshot, &members, &mut plan, now);
-    // A patch of a pod that cannot be read has the version of an earlier state: it is a conflict.
+    drop_unreadable(snapshot, &mut plan);
+    plan
+}
+
+/// Drops patches of pods that cannot be read: they have the version of an earlier state, which is a conflict.
+fn drop_unreadable(snapshot: &Snapshot, plan: &mut Plan) {
     let is_read = |step: &Step| {
-        !step
-            .actions
-            .iter()
-            .filter_map(target)
-            .any(|uid| snapshot.unreadable.contains_key(&*uid))
+        let mut targets = step.actions.iter().filter_map(target);
+        !targets.any(|uid| snapshot.unreadable.contains_key(&*uid))
     };
     plan.stages
         .iter_mut()
         .for_each(|stage| stage.steps.retain(is_read));
     plan.stages.retain(|stage| !stage.steps.is_empty());
-    plan
 }
 
 /// Until pods are looked at whose annotations were not read.
@@ -251,6 +247,14 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
     plan.add_stage(END_OF_HOT_UPGRADE, steps);
 }
 
+fn warning(reason: &'static str, message: &str) -> Event {
+    Event {
+        warning: true,
+        reason,
+        message: message.to_owned(),
+    }
+}
+
 /// Replaces the pod whose turn it is, and says what repair waits for.
 fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
     match turn {
@@ -288,11 +292,7 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         }
         Turn::Lost(what) => {
             plan.wait(format!("repair: {what}"));
-            plan.events.push(Event {
-                warning: true,
-                reason: "NoSuccessor",
-                message: what.clone(),
-            });
+            plan.events.push(warning("NoSuccessor", what));
         }
         Turn::Fruitless(why) => {
             plan.wait(format!("repair: {why}"));
@@ -300,20 +300,12 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         }
         Turn::Stops(why) => {
             plan.wait(format!("repair: {why}"));
-            plan.events.push(Event {
-                warning: true,
-                reason: "RepairStopped",
-                message: why.clone(),
-            });
+            plan.events.push(warning("RepairStopped", why));
         }
         Turn::Stopped(why) => {
             plan.wait(format!("repair has stopped: {why}"));
             if !status::has_stopped(snapshot) {
-                plan.events.push(Event {
-                    warning: true,
-                    reason: "RepairStopped",
-                    message: why.clone(),
-                });
+                plan.events.push(warning("RepairStopped", why));
             }
         }
         Turn::Off | Turn::Idle(..) | Turn::Over => {}

@@ -102,18 +102,9 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
         .and_then(|strategy| strategy.max_unavailable.as_ref());
     let scale_max_unavailable =
         number("scaleStrategy.maxUnavailable", scaling)?.unwrap_or(usize::MAX);
-    let priority = rolling.unordered_update.as_ref().map(|unordered| {
-        UpdateOrder::new(unordered.priority_strategy.as_ref(), &[]).map_err(|problem| {
-            refuse((
-                "updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy",
-                problem,
-            ))
-        })
-    });
-    let grace = rolling
-        .in_place_update_strategy
-        .as_ref()
-        .map_or(0, |strategy| strategy.grace_period_seconds.max(0));
+    let order = order(rolling).map_err(refuse)?;
+    let in_place = rolling.in_place_update_strategy.as_ref();
+    let grace = in_place.map_or(0, |strategy| strategy.grace_period_seconds.max(0));
     Ok(Settings {
         ordinals,
         is_parallel,
@@ -127,11 +118,23 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
         },
         updates: !rolling.paused && !on_delete,
         on_delete,
-        order: priority.transpose()?.filter(|_| is_parallel),
+        order: order.filter(|_| is_parallel),
         policy: policy(rolling.pod_update_policy),
         grace: SignedDuration::from_secs(i64::from(grace)),
         min_ready_seconds: min_ready_seconds(spec),
     })
+}
+
+/// The order that `unorderedUpdate` asks for.
+fn order(
+    rolling: &RollingUpdateStatefulSetStrategy,
+) -> Result<Option<UpdateOrder>, (&'static str, String)> {
+    let field = "updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy";
+    let order = rolling
+        .unordered_update
+        .as_ref()
+        .map(|unordered| UpdateOrder::new(unordered.priority_strategy.as_ref(), &[]));
+    order.transpose().map_err(|problem| (field, problem))
 }
 
 fn partition(

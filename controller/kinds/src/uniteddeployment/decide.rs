@@ -46,16 +46,7 @@ pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Time
         return plan;
     }
     if let Recognised::Older(revision, number) = &round.recognised {
-        let action = Action::RenumberRevision {
-            target: revision.target(),
-            revision: *number,
-            annotations: BTreeMap::new(),
-        };
-        let reason = format!(
-            "the template is that of revision {}, which becomes the newest",
-            revision.metadata.name
-        );
-        plan.add_stage("revision", vec![Step::new(action, reason)]);
+        plan.add_stage("revision", vec![renumbered(revision, *number)]);
     }
     plan.add_stage(
         "label pods",
@@ -72,21 +63,7 @@ pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Time
     if !round.is_recorded(snapshot) {
         return plan;
     }
-    let (mut creates, mut updates) = (Vec::new(), Vec::new());
-    for (subset, share, partition) in round.sized(snapshot) {
-        let size = Size {
-            replicas: share.replicas,
-            partition,
-            reserved: subset.schedulability.reserved,
-        };
-        match bring(snapshot, round, subset, size, &mut plan) {
-            Some(step) if subset.workload.is_none() => creates.push(step),
-            step => updates.extend(step),
-        }
-        tell(subset, share, &mut plan, now);
-    }
-    plan.add_stage("create subsets", creates);
-    plan.add_stage("update subsets", updates);
+    bring_all(snapshot, round, &mut plan, now);
     plan.add_stage("delete subsets", delete(round));
     let stuck = stuck_pods::delete(snapshot, round, &mut plan, now);
     plan.add_stage("delete stuck pods", stuck);
@@ -99,6 +76,39 @@ pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Time
         plan.look_again_after(wait);
     }
     plan
+}
+
+/// Creates and updates the workloads of the subsets, and says what they wait for.
+fn bring_all(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan, now: Timestamp) {
+    let (mut creates, mut updates) = (Vec::new(), Vec::new());
+    for (subset, share, partition) in round.sized(snapshot) {
+        let size = Size {
+            replicas: share.replicas,
+            partition,
+            reserved: subset.schedulability.reserved,
+        };
+        match bring(snapshot, round, subset, size, plan) {
+            Some(step) if subset.workload.is_none() => creates.push(step),
+            step => updates.extend(step),
+        }
+        tell(subset, share, plan, now);
+    }
+    plan.add_stage("create subsets", creates);
+    plan.add_stage("update subsets", updates);
+}
+
+/// Makes the revision that has the template the newest.
+fn renumbered(revision: &Revision, number: i64) -> Step {
+    let action = Action::RenumberRevision {
+        target: revision.target(),
+        revision: number,
+        annotations: BTreeMap::new(),
+    };
+    let reason = format!(
+        "the template is that of revision {}, which becomes the newest",
+        revision.metadata.name
+    );
+    Step::new(action, reason)
 }
 
 /// An object that an earlier UnitedDeployment of this name still controls. A workload that is created

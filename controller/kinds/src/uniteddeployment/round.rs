@@ -62,6 +62,58 @@ pub(super) struct SubsetView<'a> {
     pub(super) failure: Option<Failure>,
 }
 
+impl<'a> SubsetView<'a> {
+    /// Looks at the subset of this spec, with its workload and those of a former kind.
+    fn of(
+        snapshot: &'a Snapshot,
+        kind: SubsetKind,
+        spec: &'a Subset,
+        workload: Option<&'a SubsetWorkload>,
+        former: Vec<&'a SubsetWorkload>,
+        revision: &str,
+        now: Timestamp,
+    ) -> Self {
+        let may_adopt = workload.is_none() && former.is_empty();
+        let selector = &snapshot.united.spec.selector;
+        let is_orphan = |other: &&SubsetWorkload| {
+            other.kind == kind && adopt::is_orphan_of(selector, &spec.name, &other.object)
+        };
+        let orphan = snapshot
+            .workloads
+            .iter()
+            .find(|other| may_adopt && is_orphan(other));
+        let pods = snapshot.pods.iter().filter(|pod| pod.is_active());
+        let pods: Vec<_> = pods
+            .filter(|pod| workload.is_some_and(|workload| workload.has_pod(pod)))
+            .collect();
+        let schedulability = schedulability(snapshot, spec, workload, &pods, revision, now);
+        let leftover = snapshot
+            .pods
+            .iter()
+            .find(|pod| workload.is_none() && is_leftover(snapshot, spec, kind, pod));
+        let failure = workload.and_then(|workload| {
+            Failure::of(
+                &snapshot.united,
+                spec,
+                workload,
+                &pods,
+                &schedulability,
+                now,
+            )
+        });
+        Self {
+            spec,
+            workload,
+            orphan,
+            former,
+            leftover,
+            pods,
+            schedulability,
+            failure,
+        }
+    }
+}
+
 impl SubsetView<'_> {
     /// What holds its workload back now.
     pub(super) fn failure(&self, now: Timestamp) -> Option<String> {
@@ -96,21 +148,7 @@ impl<'a> Round<'a> {
         let (mut owned, former): (Vec<_>, Vec<_>) =
             owned.partition(|workload| workload.kind == kind);
         owned.retain(|workload| !workload.is_going());
-        // Of two workloads of one subset that with more ready pods stays, then the older one.
-        owned.sort_by_key(|workload| {
-            let object = &workload.object;
-            let made = object
-                .metadata
-                .creation_timestamp
-                .as_ref()
-                .map(|time| time.0);
-            (
-                Reverse(object.status.ready_replicas),
-                made.is_none(),
-                made,
-                workload.name().to_owned(),
-            )
-        });
+        sort_twins(&mut owned);
         let (recognised, revision) = recognise(snapshot);
         let mut subsets = Vec::new();
         let mut surplus = Vec::new();
@@ -121,59 +159,17 @@ impl<'a> Round<'a> {
             surplus.extend(
                 of_subset.map(|twin| (twin, format!("subset {} has another one", spec.name))),
             );
-            let former: Vec<_> = former.iter().filter(is_of).copied().collect();
-            let may_adopt = workload.is_none() && former.is_empty();
-            let is_orphan = |other: &&SubsetWorkload| {
-                other.kind == kind && adopt::is_orphan_of(selector, &spec.name, &other.object)
-            };
-            let orphan = snapshot
-                .workloads
-                .iter()
-                .find(|other| may_adopt && is_orphan(other));
-            let pods = snapshot.pods.iter().filter(|pod| pod.is_active());
-            let pods: Vec<_> = pods
-                .filter(|pod| workload.is_some_and(|workload| workload.has_pod(pod)))
-                .collect();
-            let schedulability = schedulability(snapshot, spec, workload, &pods, &revision, now);
-            let leftover = snapshot
-                .pods
-                .iter()
-                .find(|pod| workload.is_none() && is_leftover(snapshot, spec, kind, pod));
-            let failure = workload.and_then(|workload| {
-                Failure::of(
-                    &snapshot.united,
-                    spec,
-                    workload,
-                    &pods,
-                    &schedulability,
-                    now,
-                )
-            });
-            subsets.push(SubsetView {
-                spec,
-                workload,
-                orphan,
-                former,
-                leftover,
-                pods,
-                schedulability,
-                failure,
-            });
+            let former = former.iter().filter(is_of).copied().collect();
+            subsets.push(SubsetView::of(
+                snapshot, kind, spec, workload, former, &revision, now,
+            ));
         }
-        let is_listed = |workload: &SubsetWorkload| {
-            let mut subsets = snapshot.united.spec.topology.subsets.iter();
-            subsets.any(|subset| is_of_subset(snapshot, workload, &subset.name))
-        };
         let unlisted = owned
             .iter()
             .chain(&former)
-            .filter(|workload| !is_listed(workload));
-        surplus.extend(unlisted.map(|workload| {
-            (
-                *workload,
-                "its subset is not in spec.topology.subsets".to_owned(),
-            )
-        }));
+            .filter(|workload| !is_listed(snapshot, workload));
+        let why = "its subset is not in spec.topology.subsets";
+        surplus.extend(unlisted.map(|workload| (*workload, why.to_owned())));
 
         let division = divided(snapshot, &subsets).map_err(refuse)?;
         if snapshot.united.spec.topology.schedule_strategy.reserves() {
@@ -226,6 +222,30 @@ impl<'a> Round<'a> {
                 )
             })
     }
+}
+
+/// Sorts workloads so that of two of one subset the one to stay comes first: with more ready pods, then older.
+fn sort_twins(workloads: &mut [&SubsetWorkload]) {
+    workloads.sort_by_key(|workload| {
+        let object = &workload.object;
+        let made = object
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0);
+        (
+            Reverse(object.status.ready_replicas),
+            made.is_none(),
+            made,
+            workload.name().to_owned(),
+        )
+    });
+}
+
+/// Whether the workload's subset is in the spec.
+fn is_listed(snapshot: &Snapshot, workload: &SubsetWorkload) -> bool {
+    let mut subsets = snapshot.united.spec.topology.subsets.iter();
+    subsets.any(|subset| is_of_subset(snapshot, workload, &subset.name))
 }
 
 /// The one template that is set, with its kind.

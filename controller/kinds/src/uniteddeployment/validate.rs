@@ -50,20 +50,7 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
             subsets.len()
         ));
     }
-    let bytes = rendered(&spec.template, subsets.len());
-    if bytes > MAX_RENDERED {
-        return refuse(format!(
-            "spec.template: comes to {bytes} bytes in {} subsets, and {MAX_RENDERED} are the most; make the template smaller, \
-             or another UnitedDeployment of some subsets",
-            subsets.len()
-        ));
-    }
-    if let Some((field, bytes)) = metadata_beyond(snapshot) {
-        return refuse(format!(
-            "spec.template.{field}.metadata: labels and annotations of kruise.io have {bytes} bytes, and {LARGEST_METADATA} \
-             are the most that are read of a workload beside its patch; shorten them"
-        ));
-    }
+    check_sizes(snapshot)?;
     let mut seen = BTreeSet::new();
     if let Some(twice) = subsets
         .iter()
@@ -83,6 +70,28 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
              set it to false"
                 .to_owned(),
         );
+    }
+    Ok(())
+}
+
+/// Whether the template makes workloads that are small enough to be read again.
+fn check_sizes(snapshot: &Snapshot) -> Result<(), Refusal> {
+    let refuse = |field_and_problem: String| Err(snapshot.refusal(&field_and_problem));
+    let spec = &snapshot.united.spec;
+    let subsets = &spec.topology.subsets;
+    let bytes = rendered(&spec.template, subsets.len());
+    if bytes > MAX_RENDERED {
+        return refuse(format!(
+            "spec.template: comes to {bytes} bytes in {} subsets, and {MAX_RENDERED} are the most; make the template smaller, \
+             or another UnitedDeployment of some subsets",
+            subsets.len()
+        ));
+    }
+    if let Some((field, bytes)) = metadata_beyond(snapshot) {
+        return refuse(format!(
+            "spec.template.{field}.metadata: labels and annotations of kruise.io have {bytes} bytes, and {LARGEST_METADATA} \
+             are the most that are read of a workload beside its patch; shorten them"
+        ));
     }
     Ok(())
 }

@@ -77,18 +77,8 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
     {
         return Err(Without::Taken);
     }
-    let foreign: Vec<_> = natives.iter().filter(|native| !is_ours(native)).collect();
-    let overlaps_foreign = |keeper: &Keeper| {
-        let holds = |native: &&&&NativeBudget| {
-            native
-                .selector()
-                .is_some_and(|other| !keeper.selector.excludes(&other))
-        };
-        foreign
-            .iter()
-            .find(holds)
-            .map(|native| format!("PodDisruptionBudget {}", native.metadata.name))
-    };
+    let overlaps_foreign =
+        |keeper: &Keeper| overlapping(keeper, natives.iter().filter(|native| !is_ours(native)));
     if let Some(other) = overlaps_foreign(me) {
         return Err(Without::Overlaps(other));
     }
@@ -115,22 +105,20 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
     }
     // What another one has must go first.
     let not_mine = natives.iter().filter(|native| !is_mine(native));
-    let holds = |native: &&&&NativeBudget| {
+    overlapping(me, not_mine).map_or(Ok(()), |other| Err(Without::Overlaps(other)))
+}
+
+/// The first of the native budgets that may select the same pods, in words.
+fn overlapping<'a>(
+    keeper: &Keeper,
+    mut natives: impl Iterator<Item = &'a &'a NativeBudget>,
+) -> Option<String> {
+    let other = natives.find(|native| {
         native
             .selector()
-            .is_some_and(|other| !me.selector.excludes(&other))
-    };
-    match not_mine
-        .collect::<Vec<_>>()
-        .iter()
-        .find(|native| holds(native))
-    {
-        Some(native) => Err(Without::Overlaps(format!(
-            "PodDisruptionBudget {}",
-            native.metadata.name
-        ))),
-        None => Ok(()),
-    }
+            .is_some_and(|other| !keeper.selector.excludes(&other))
+    })?;
+    Some(format!("PodDisruptionBudget {}", other.metadata.name))
 }
 
 fn controller(native: &NativeBudget) -> Option<&str> {

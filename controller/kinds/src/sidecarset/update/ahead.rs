@@ -87,14 +87,16 @@ pub(in crate::sidecarset) fn plan(
     steps.extend(missing.map(|(namespace, pull)| begin(snapshot, revision, namespace, *pull)));
     plan.add_stage("pull ahead", steps);
     // One namespace that takes no job is no reason to ask the others again and again.
-    let images: BTreeSet<_> = pulls.iter().map(|(_, (_, image))| *image).collect();
-    let message = format!(
-        "{} ImagePullJobs for {}",
-        pulls.len(),
-        images.into_iter().collect::<Vec<_>>().join(", ")
-    );
-    let reason = format!("revision {name} is new: {message}");
-    let told = Step {
+    let images = pulls.iter().map(|(_, (_, image))| *image).collect();
+    plan.add_stage("pulled ahead", vec![mark(revision, pulls.len(), images)]);
+}
+
+/// Notes on the revision that so many jobs pull these images.
+fn mark(revision: &Revision, jobs: usize, images: BTreeSet<&str>) -> Step {
+    let images: Vec<_> = images.into_iter().collect();
+    let message = format!("{jobs} ImagePullJobs for {}", images.join(", "));
+    let reason = format!("revision {} is new: {message}", revision.metadata.name);
+    Step {
         done: Some(Event {
             warning: false,
             reason: "CreatedImagePullJob",
@@ -104,8 +106,7 @@ pub(in crate::sidecarset) fn plan(
             predownload::mark(revision, label::IMAGE_PREDOWNLOAD_CREATED),
             reason,
         )
-    };
-    plan.add_stage("pulled ahead", vec![told]);
+    }
 }
 
 /// The jobs of the SidecarSet that stay; `None` where nothing is pulled ahead.

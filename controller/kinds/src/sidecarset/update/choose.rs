@@ -173,23 +173,9 @@ pub(in crate::sidecarset) fn choose<'a>(
         .iter()
         .filter(|member| !member.is_updated && member.is_upgradable)
     {
-        if !settings.selects(member.pod) {
-            chosen.later.push((
-                member,
-                "is not selected by spec.updateStrategy.selector".to_owned(),
-            ));
-        } else if let Some(why) = member.unreadable {
-            chosen.later.push((member, unreadable(why)));
-        } else if let Some(why) = member
-            .unproven
-            .as_ref()
-            .filter(|_| member.failing.is_none())
-        {
-            chosen
-                .later
-                .push((member, format!("its last update is under way: {why}")));
-        } else {
-            candidates.push(member);
+        match stays(settings, member) {
+            Some(why) => chosen.later.push((member, why)),
+            None => candidates.push(member),
         }
     }
     let candidates = in_order(settings, members, &candidates);
@@ -236,6 +222,19 @@ pub(in crate::sidecarset) fn choose<'a>(
     }
     chosen.unavailable = unavailable;
     chosen
+}
+
+/// Why an outdated pod is no candidate.
+fn stays(settings: &Settings, member: &Member<'_>) -> Option<String> {
+    if !settings.selects(member.pod) {
+        return Some("is not selected by spec.updateStrategy.selector".to_owned());
+    }
+    if let Some(why) = member.unreadable {
+        return Some(unreadable(why));
+    }
+    let unproven = member.unproven.as_ref();
+    let why = unproven.filter(|_| member.failing.is_none())?;
+    Some(format!("its last update is under way: {why}"))
 }
 
 /// The namespaces take turns. Within a namespace the spec gives the order.

@@ -68,6 +68,30 @@ pub(in crate::sidecarset) fn members(snapshot: &Snapshot) -> Vec<Member<'_>> {
         .collect()
 }
 
+fn is_ready(pod: &Pod, container: &str) -> bool {
+    pod.container_status(container)
+        .is_some_and(|status| status.ready)
+}
+
+/// The failure of the first of these containers that fails.
+fn failing(pod: &Pod, names: &[(String, List)]) -> Option<Failure> {
+    names.iter().find_map(|(name, list)| {
+        let image = in_pod(pod, name, *list).map_or("", |container| &*container.image);
+        failure(pod.container_status(name)?, image, *list)
+    })
+}
+
+/// Whether all sidecars of the set are ready in the pod. Of a hot-upgraded sidecar the working container counts.
+fn has_ready_sidecars(snapshot: &Snapshot, pod: &Pod) -> bool {
+    sidecar::lasting(&snapshot.set.spec).all(|(container, list)| {
+        if sidecar::is_hot(container, list) {
+            is_ready(pod, &Pair::of(container, list, pod).working)
+        } else {
+            is_ready(pod, sidecar::name(container))
+        }
+    })
+}
+
 impl<'a> Member<'a> {
     /// The pod as one that the SidecarSet updates, whose containers have these names in pods;
     /// `None` if it is not: it is on its way out, or does not have all its `containers` with the
@@ -89,20 +113,15 @@ impl<'a> Member<'a> {
         {
             return None;
         }
-        let hash = on_pod::record(pod, name)
-            .map(|record| record.hash)
-            .unwrap_or_default();
-        let without = on_pod::record_without_image(pod, name)
-            .map(|record| record.hash)
-            .unwrap_or_default();
+        let hash =
+            |record: Option<on_pod::Known>| record.map(|record| record.hash).unwrap_or_default();
+        let without = hash(on_pod::record_without_image(pod, name));
+        let hash = hash(on_pod::record(pod, name));
         let upgrading = hot::upgrading(&set.spec, pod);
         // The old one of two is changed only when the new one is proven.
         let state = sidecars::state(pod, name).unwrap_or_default();
         let serves = |pair: &&Pair| {
-            let is_ready = pod
-                .container_status(&pair.working)
-                .is_some_and(|status| status.ready);
-            is_ready
+            is_ready(pod, &pair.working)
                 && proof(
                     snapshot,
                     pod,
@@ -110,24 +129,9 @@ impl<'a> Member<'a> {
                 )
                 .is_ok()
         };
-        let handed_over = upgrading
-            .iter()
-            .filter(serves)
-            .map(|pair| pair.name.clone())
-            .collect();
+        let handed_over = upgrading.iter().filter(serves);
+        let handed_over = handed_over.map(|pair| pair.name.clone()).collect();
         let patched = state.update_timestamp.map(|at| (at, state.was_ready));
-        let is_ready = |name: &str| {
-            pod.container_status(name)
-                .is_some_and(|status| status.ready)
-        };
-        let has_ready_sidecars = sidecar::lasting(&set.spec).all(|(container, list)| {
-            let is_hot = sidecar::is_hot(container, list);
-            if is_hot {
-                is_ready(&Pair::of(container, list, pod).working)
-            } else {
-                is_ready(sidecar::name(container))
-            }
-        });
         let judged = of_containers(state, |name| {
             !upgrading.iter().any(|pair| pair.empty == *name)
         });
@@ -135,10 +139,7 @@ impl<'a> Member<'a> {
         // Before a kubelet has seen the images, what fails are those of before. Older ones do not say what they have seen.
         let seen = pod.status.observed_generation;
         let has_seen = seen == 0 || seen >= pod.metadata.generation;
-        let failing = names.iter().find_map(|(name, list)| {
-            let image = in_pod(pod, name, *list).map_or("", |container| &*container.image);
-            failure(pod.container_status(name)?, image, *list).filter(|_| has_seen)
-        });
+        let failing = failing(pod, names).filter(|_| has_seen);
         Some(Self {
             is_updated: hash == snapshot.hashes.hash,
             is_upgradable: without == snapshot.hashes.without_image && names.iter().all(has),
@@ -147,7 +148,7 @@ impl<'a> Member<'a> {
             is_ready: upgrading.is_empty()
                 && &*pod.status.phase == "Running"
                 && pod.is_true("Ready"),
-            has_ready_sidecars,
+            has_ready_sidecars: has_ready_sidecars(snapshot, pod),
             patched,
             failing,
             handed_over,

@@ -43,6 +43,34 @@ pub struct Stops {
     pub left_out: Option<String>,
 }
 
+/// Adds the new stops for which there is room. Returns the others.
+fn share_out(
+    new: impl Iterator<Item = StopContainer>,
+    stops: &mut Vec<StopContainer>,
+    now: Timestamp,
+) -> Vec<StopContainer> {
+    let mut of_namespace: BTreeMap<String, usize> = BTreeMap::new();
+    for stop in stops.iter() {
+        *of_namespace.entry(stop.namespace.clone()).or_default() += 1;
+    }
+    let mut left_out = Vec::new();
+    for stop in new {
+        // One namespace gets half of what there is, two a third each, and there is always some left for the next.
+        let free = MAX_STOPPED_CONTAINERS.saturating_sub(stops.len());
+        let own = of_namespace.entry(stop.namespace.clone()).or_default();
+        if *own >= free {
+            left_out.push(stop);
+            continue;
+        }
+        *own += 1;
+        stops.push(StopContainer {
+            created_at: Some(Time(now)),
+            ..stop
+        });
+    }
+    left_out
+}
+
 /// Decides it, from what the daemon is asked so far.
 pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Stops {
     let mut stops = Stops::default();
@@ -62,25 +90,11 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
         .filter_map(|requested| next(requested, image, now, &mut stops.look_again))
         .collect();
     new.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let mut of_namespace: BTreeMap<String, usize> = BTreeMap::new();
-    for stop in &stops.containers {
-        *of_namespace.entry(stop.namespace.clone()).or_default() += 1;
-    }
-    let mut left_out = Vec::new();
-    for (_, stop) in new {
-        // One namespace gets half of what there is, two a third each, and there is always some left for the next.
-        let free = MAX_STOPPED_CONTAINERS.saturating_sub(stops.containers.len());
-        let own = of_namespace.entry(stop.namespace.clone()).or_default();
-        if *own >= free {
-            left_out.push(stop);
-            continue;
-        }
-        *own += 1;
-        stops.containers.push(StopContainer {
-            created_at: Some(Time(now)),
-            ..stop
-        });
-    }
+    let left_out = share_out(
+        new.into_iter().map(|(_, stop)| stop),
+        &mut stops.containers,
+        now,
+    );
     // Overdue stops give their slots up to new ones, the oldest first: a container may be crashing without end.
     overdue.sort_by_key(|stop| std::cmp::Reverse(stop.created_at.as_ref().map(|time| time.0)));
     overdue.truncate(MAX_STOPPED_CONTAINERS.saturating_sub(stops.containers.len()));
@@ -100,12 +114,10 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
         stops.containers.clone_from(&image.spec.stop_containers);
     }
     if !left_out.is_empty() {
-        let next = stops
-            .containers
-            .iter()
+        let containers = stops.containers.iter();
+        let next = containers
             .map(|stop| slot_left(stop, requested, now))
-            .filter(|left| !left.is_negative());
-        let next = next
+            .filter(|left| !left.is_negative())
             .map(|left| left.saturating_add(SignedDuration::from_secs(1)))
             .min();
         stops.look_again = stops.look_again.into_iter().chain(next).min();

@@ -1,5 +1,7 @@
 //! The end of updates in place: pods whose update is proven, and updates that are not wanted any more.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::objects::pod::Pod;
@@ -22,17 +24,10 @@ pub const MOST_OPENED_EARLY: usize = 32;
 /// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
 pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
-    let briefs: Vec<_> = scene
-        .revisions
-        .iter()
-        .map(|revision| Brief::new(revision))
-        .collect();
-    let under_way = || {
-        scene
-            .pods
-            .iter()
-            .filter(|pod| pod.is_active() && steps::is_under_way(pod))
-    };
+    let revisions = scene.revisions.iter();
+    let briefs: Vec<_> = revisions.map(|revision| Brief::new(revision)).collect();
+    let is_under_way = |pod: &&Arc<Pod>| pod.is_active() && steps::is_under_way(pod);
+    let under_way = || scene.pods.iter().filter(is_under_way);
     let opens_early = under_way().nth(MOST_OPENED_EARLY).is_none();
     for pod in under_way() {
         if chosen.is_some_and(|chosen| chosen.has(pod)) && !hooks::is_done_in_service(scene, pod) {
@@ -52,38 +47,20 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
         match &*scene.phase(pod) {
             Phase::Patched(state, Verdict::Exact { .. }) if batches::has_next(state) => {
                 match batches::next(pod, state, of_label(), &scene.facts(pod), now) {
-                    Ok(action) => steps.push(Step::new(
-                        action,
-                        format!(
-                            "pod {name} goes on to {}: the next containers",
-                            state.revision
-                        ),
-                    )),
+                    Ok(action) => {
+                        let revision = &state.revision;
+                        let reason =
+                            format!("pod {name} goes on to {revision}: the next containers");
+                        steps.push(Step::new(action, reason));
+                    }
                     Err(why) => plan.wait_for_pod(pod, why),
                 }
             }
-            Phase::Patched(state, verdict @ Verdict::Exact { .. }) => {
-                if let Verdict::Exact { moved_tags, .. } = verdict
-                    && !moved_tags.is_empty()
-                {
+            Phase::Patched(state, verdict @ Verdict::Exact { moved_tags, .. }) => {
+                if !moved_tags.is_empty() {
                     plan.events.push(moved(pod, moved_tags));
                 }
-                let action = steps::finish(
-                    pod,
-                    Some(state),
-                    Some(verdict),
-                    hooks::after_update(scene, pod),
-                    now,
-                );
-                let mut action = hooks::back_into_service(action, pod, now);
-                env::report(&mut action, pod, state, &scene.facts(pod));
-                steps.push(Step::new(
-                    action,
-                    format!(
-                        "pod {name} runs exactly {}: back into service",
-                        state.revision
-                    ),
-                ));
+                steps.push(finish(scene, pod, state, verdict, now));
             }
             Phase::Patched(_, Verdict::Resize(missing)) => {
                 let reason = format!(
@@ -99,18 +76,34 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
                 steps.extend(before_proof(pod, state, opens_early, now));
                 plan.wait_for_pod(pod, format!("{why}; its node's daemon is asked"));
             }
-            Phase::Draining if chosen.is_some() => {
-                let action = steps::finish(pod, None, None, hooks::after_update(scene, pod), now);
-                let action = hooks::back_into_service(action, pod, now);
-                steps.push(Step::new(
-                    action,
-                    format!("pod {name} need not be updated any more: back into service"),
-                ));
-            }
+            Phase::Draining if chosen.is_some() => steps.push(undo(scene, pod, now)),
             Phase::Draining | Phase::Idle => {}
         }
     }
     plan.add_stage("back into service", steps);
+}
+
+/// Puts a pod whose update is proven back into service.
+fn finish(scene: &Scene<'_>, pod: &Pod, state: &State, exact: &Verdict, now: Timestamp) -> Step {
+    let to = hooks::after_update(scene, pod);
+    let action = steps::finish(pod, Some(state), Some(exact), to, now);
+    let mut action = hooks::back_into_service(action, pod, now);
+    env::report(&mut action, pod, state, &scene.facts(pod));
+    let (name, revision) = (&pod.metadata.name, &state.revision);
+    Step::new(
+        action,
+        format!("pod {name} runs exactly {revision}: back into service"),
+    )
+}
+
+/// Puts a pod that need not be updated any more back into service.
+fn undo(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Step {
+    let action = steps::finish(pod, None, None, hooks::after_update(scene, pod), now);
+    let name = &pod.metadata.name;
+    Step::new(
+        hooks::back_into_service(action, pod, now),
+        format!("pod {name} need not be updated any more: back into service"),
+    )
 }
 
 /// What is done with the gate of a pod whose update is not proven yet, if anything.

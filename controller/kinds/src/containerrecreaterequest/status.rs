@@ -7,7 +7,7 @@ use berth_api::names::reason;
 use berth_api::v1beta1::containerrecreaterequest::{
     ContainerRecreateRequestStatus, ContainerRecreateState, ContainerStatusSnapshot, RecreatePhase,
 };
-use berth_workload::objects::condition::{condition, set, whole_seconds};
+use berth_workload::objects::condition::{condition, put, set, whole_seconds};
 use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::update::recreate::{grace_left, is_final, is_running, strategy};
@@ -76,11 +76,9 @@ pub fn status(
         }
     }
     note_pending(&mut next.conditions, pending);
-    note_blocked(
-        &mut next.conditions,
-        refused(snapshot, outcome).or_else(|| blocked(snapshot, now)),
-        now,
-    );
+    let cause = refused(snapshot, outcome).or_else(|| blocked(snapshot, now));
+    let cause = cause.map(|cause| condition(BLOCKED, true, cause.reason, cause.message, now));
+    put(&mut next.conditions, BLOCKED, cause);
     Some(unless_seen_alone(next, request.status.as_ref()))
 }
 
@@ -254,14 +252,5 @@ fn note_pending(conditions: &mut Vec<Condition>, pending: Option<Condition>) {
     {
         Some(old) => *old = new,
         None => conditions.push(new),
-    }
-}
-
-fn note_blocked(conditions: &mut Vec<Condition>, blocked: Option<Blocked>, now: Timestamp) {
-    match blocked {
-        Some(Blocked { reason, message }) => {
-            set(conditions, condition(BLOCKED, true, reason, message, now))
-        }
-        None => conditions.retain(|condition| condition.type_ != BLOCKED),
     }
 }

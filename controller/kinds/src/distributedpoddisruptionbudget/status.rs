@@ -1,14 +1,15 @@
 //! What is counted, and what is left of the ledger.
 
-use berth_api::names::condition::{BLOCKED, CHILD_PDB, DISRUPTION_ALLOWED, FEDERATED};
+use berth_api::names::condition::{BLOCKED, DISRUPTION_ALLOWED, FEDERATED};
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{
     ChildStatus, DistributedPodDisruptionBudgetStatus, FederatedStatus, OwnPods,
 };
+use berth_workload::budget::child;
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::federation::Whole;
 use berth_workload::budget::ledger::{note_counted, note_settled, unless_only_its_view};
 use berth_workload::budget::{Fault, Rules, floor};
-use berth_workload::objects::condition::{condition, set, whole_seconds};
+use berth_workload::objects::condition::{condition, put, set, whole_seconds};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -208,13 +209,9 @@ fn set_conditions(
     now: Timestamp,
 ) {
     let conditions = &mut next.conditions;
-    match whole {
-        Err((reason, message)) => set(
-            conditions,
-            condition(BLOCKED, true, reason, message.clone(), now),
-        ),
-        Ok(_) => conditions.retain(|condition| condition.type_ != BLOCKED),
-    }
+    let blocked = whole.as_ref().err();
+    let blocked = blocked.map(|(why, words)| condition(BLOCKED, true, why, words.clone(), now));
+    put(conditions, BLOCKED, blocked);
     let is_allowed = next.disruptions_allowed > 0;
     let (floor, expected) = (snapshot.budget.spec.floor, next.own.expected);
     let (reason, words) = if is_allowed {
@@ -237,28 +234,10 @@ fn set_conditions(
         condition(DISRUPTION_ALLOWED, is_allowed, reason, words, now),
     );
     set(conditions, snapshot.asked.condition(now));
-    match federation_condition(snapshot, &next.federated_statuses, now) {
-        Some(told) => set(conditions, told),
-        None => conditions.retain(|condition| condition.type_ != FEDERATED),
-    }
+    let of_federation = federation_condition(snapshot, &next.federated_statuses, now);
+    put(conditions, FEDERATED, of_federation);
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
-    let kept = match &snapshot.keeps {
-        Ok(()) => condition(
-            CHILD_PDB,
-            true,
-            "Kept",
-            format!("PodDisruptionBudget {name} tells of it"),
-            now,
-        ),
-        Err(without) => condition(
-            CHILD_PDB,
-            false,
-            without.reason(),
-            without.message(name),
-            now,
-        ),
-    };
-    set(conditions, kept);
+    set(conditions, child::told(&snapshot.keeps, name, now));
 }
 
 /// The condition that says whether the budgets of `spec.federation` have answered; `None` where there are none.

@@ -3,15 +3,14 @@
 use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED, TOTAL_KNOWN};
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::asked::Asked;
-use berth_workload::budget::child::Without;
+use berth_workload::budget::child::{self, Without};
 use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::budget::ledger::{
     name_pods, note_counted, note_settled, set_numbers, unless_only_its_view,
 };
 use berth_workload::budget::{Fault, Rules};
-use berth_workload::objects::condition::{condition, set};
+use berth_workload::objects::condition::{condition, put, set};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{NO_PODS, Snapshot, UNCOUNTED};
 
@@ -47,32 +46,13 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
         asked => asked.condition(now),
     };
     set(&mut next.conditions, enforced);
-    put(&mut next.conditions, CHILD_PDB, kept(snapshot, now));
+    let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
+    let kept =
+        (snapshot.keeps != Err(Without::NotAsked)).then(|| child::told(&snapshot.keeps, name, now));
+    put(&mut next.conditions, CHILD_PDB, kept);
     unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| {
         &mut status.ledger
     })
-}
-
-/// Puts the condition in the place of the one of its type, or takes that away.
-fn put(conditions: &mut Vec<Condition>, type_: &str, new: Option<Condition>) {
-    match new {
-        Some(new) => set(conditions, new),
-        None => conditions.retain(|condition| condition.type_ != type_),
-    }
-}
-
-/// The condition that says whether a native budget tells of this one; `None` where it is not to.
-fn kept(snapshot: &Snapshot, now: Timestamp) -> Option<Condition> {
-    let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
-    let (is_kept, reason, message) = match &snapshot.keeps {
-        Err(Without::NotAsked) => return None,
-        Err(without) => (false, without.reason(), without.message(name)),
-        Ok(()) => {
-            let message = format!("PodDisruptionBudget {name} tells of it");
-            (true, "Kept", message)
-        }
-    };
-    Some(condition(CHILD_PDB, is_kept, reason, message, now))
 }
 
 /// Why no workload says how many pods are expected, where the budget counts without that.

@@ -1,10 +1,13 @@
 //! The native budget that one of ours keeps for those who read no other: never two on one pod.
 
+use berth_api::names::condition::CHILD_PDB;
 use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
 use crate::budget::native::{EvictionPolicy, NativeBudget};
+use crate::objects::condition::condition;
 use crate::objects::owner::controller_reference;
 use crate::objects::resource::{POD_DISRUPTION_BUDGETS, Resource};
 use crate::objects::selector::Selector;
@@ -57,6 +60,18 @@ impl Without {
             }
         }
     }
+}
+
+/// The condition that says whether a native budget tells of the budget of this name.
+pub fn told(keeps: &Result<(), Without>, name: &str, now: Timestamp) -> Condition {
+    let (is_kept, reason, message) = match keeps {
+        Ok(()) => {
+            let message = format!("PodDisruptionBudget {name} tells of it");
+            (true, "Kept", message)
+        }
+        Err(without) => (false, without.reason(), without.message(name)),
+    };
+    condition(CHILD_PDB, is_kept, reason, message, now)
 }
 
 /// Whether a budget of ours keeps a native one: `all` are those of its namespace that would, it among them, and `natives` all native

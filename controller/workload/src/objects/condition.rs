@@ -48,6 +48,14 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
     }
 }
 
+/// Puts a condition in the place of the one of its type, or takes that one away.
+pub fn put(conditions: &mut Vec<Condition>, type_: &str, new: Option<Condition>) {
+    match new {
+        Some(new) => set(conditions, new),
+        None => conditions.retain(|condition| condition.type_ != type_),
+    }
+}
+
 /// A number of pods as statuses have it.
 pub fn number(pods: usize) -> i32 {
     i32::try_from(pods).unwrap_or(i32::MAX)

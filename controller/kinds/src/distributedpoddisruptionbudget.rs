@@ -117,11 +117,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if let Err(Unknown { message }) = &expected
         && !was_told
     {
-        plan.events.push(Event {
-            warning: true,
-            reason: UNCOUNTED,
-            message: message.clone(),
-        });
+        plan.events.push(Event::warning(UNCOUNTED, message.clone()));
     }
     // Where less is known than needed, none may go.
     let least = expected

@@ -120,11 +120,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
                 name(node),
                 missing(image)
             );
-            let event = Event {
-                warning: true,
-                reason: "ImagesNotReadyTimedOut",
-                message,
-            };
+            let event = Event::warning("ImagesNotReadyTimedOut", message);
             plan.add_stage("take taint", vec![take(node, event)]);
         }
     }
@@ -145,21 +141,13 @@ fn ended(node: &Node, sync: &SyncStatus) -> Event {
     let name = name(node);
     if sync.status == Some(SyncStatusPhase::Succeeded) {
         let message = format!("node {name} has all images that it pulls when it joins");
-        return Event {
-            warning: false,
-            reason: "ImagesReady",
-            message,
-        };
+        return Event::normal("ImagesReady", message);
     }
     let message = format!(
         "node {name} lacks images that it pulls when it joins: {}",
         sync.message
     );
-    Event {
-        warning: true,
-        reason: "ImagesNotPulled",
-        message,
-    }
+    Event::warning("ImagesNotPulled", message)
 }
 
 /// What the node waits for.
@@ -229,11 +217,7 @@ fn take(node: &Node, why: Event) -> Step {
         actions: vec![action],
         reason,
         done: Some(Event { message, ..why }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedTakeTaint",
-            message: failed,
-        }),
+        failed: Some(Event::warning("FailedTakeTaint", failed)),
     }
 }
 

@@ -69,6 +69,26 @@ pub struct Event {
     pub message: String,
 }
 
+impl Event {
+    /// An event of type `Normal`.
+    pub fn normal(reason: &'static str, message: String) -> Self {
+        Self {
+            warning: false,
+            reason,
+            message,
+        }
+    }
+
+    /// An event of type `Warning`.
+    pub fn warning(reason: &'static str, message: String) -> Self {
+        Self {
+            warning: true,
+            reason,
+            message,
+        }
+    }
+}
+
 /// Something that a workload waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
@@ -137,11 +157,8 @@ impl Plan {
     /// The workload waits for its author: an event, unless `is_known` says that there was one, and nothing is retried.
     pub fn refuse(&mut self, refusal: Refusal, is_known: bool) {
         if !is_known {
-            self.events.push(Event {
-                warning: true,
-                reason: refusal.reason,
-                message: refusal.message.clone(),
-            });
+            self.events
+                .push(Event::warning(refusal.reason, refusal.message.clone()));
         }
         self.wait(refusal.message.clone());
         self.refusal = Some(refusal);

@@ -86,11 +86,7 @@ fn go_on(
     }
     if status.phase == phase::PAUSED {
         let message = "the job goes on, it is not paused any more".to_owned();
-        plan.events.push(Event {
-            warning: false,
-            reason: "Continue",
-            message,
-        });
+        plan.events.push(Event::normal("Continue", message));
     }
     create(snapshot, settings, status, &round, plan, now);
     if let Some(left) = left(settings, status.start_time.as_ref(), now) {
@@ -202,10 +198,11 @@ fn create(
 
 /// The event of more pods than `spec.parallelism` lets run.
 fn too_many(running: usize, limit: usize) -> Option<Event> {
-    (running > limit).then(|| Event {
-        warning: true,
-        reason: "TooManyActivePods",
-        message: format!("{running} pods run, and spec.parallelism lets {limit}"),
+    (running > limit).then(|| {
+        Event::warning(
+            "TooManyActivePods",
+            format!("{running} pods run, and spec.parallelism lets {limit}"),
+        )
     })
 }
 

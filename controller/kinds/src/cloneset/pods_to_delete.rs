@@ -48,11 +48,7 @@ pub(super) fn clean(snapshot: &Snapshot) -> Option<Step> {
             "no pods of these names: {} are taken off podsToDelete",
             gone.join(", ")
         ),
-        done: Some(Event {
-            warning: false,
-            reason: "PodsToDeleteCleaned",
-            message,
-        }),
+        done: Some(Event::normal("PodsToDeleteCleaned", message)),
         failed: None,
     })
 }

@@ -79,11 +79,7 @@ fn tell_end(snapshot: &Snapshot, message: String, plan: &mut Plan) {
         message.clone()
     });
     if snapshot.filled.is_some() {
-        plan.events.push(Event {
-            warning: true,
-            reason: "Refused",
-            message,
-        });
+        plan.events.push(Event::warning("Refused", message));
     }
 }
 

@@ -30,11 +30,7 @@ pub fn pod_events(snapshot: &Snapshot, next: &ContainerRecreateRequestStatus) ->
             "Stopping container {} by ContainerRecreateRequest {name}",
             state.name
         );
-        events.push(Event {
-            warning: false,
-            reason: "Killing",
-            message,
-        });
+        events.push(Event::normal("Killing", message));
         let answer = course
             .asked(&state.name)
             .and_then(|stop| course.answer(stop));
@@ -43,11 +39,7 @@ pub fn pod_events(snapshot: &Snapshot, next: &ContainerRecreateRequestStatus) ->
                 "PreStopHook of container {} failed: {}",
                 state.name, answer.hook_message
             );
-            events.push(Event {
-                warning: true,
-                reason: "FailedPreStopHook",
-                message,
-            });
+            events.push(Event::warning("FailedPreStopHook", message));
         }
     }
     events

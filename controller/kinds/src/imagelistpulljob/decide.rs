@@ -60,11 +60,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             "{} of {} images are on all nodes",
             next.succeeded, next.desired
         );
-        plan.events.push(Event {
-            warning: false,
-            reason: "Completed",
-            message,
-        });
+        plan.events.push(Event::normal("Completed", message));
     }
     plan
 }

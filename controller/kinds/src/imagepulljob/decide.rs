@@ -76,11 +76,8 @@ fn go_on(
             "activeDeadlineSeconds have passed: {left} of {} nodes are not done",
             round.desired
         );
-        plan.events.push(Event {
-            warning: true,
-            reason: "DeadlineExceeded",
-            message,
-        });
+        plan.events
+            .push(Event::warning("DeadlineExceeded", message));
         return;
     }
     let strays = round
@@ -115,19 +112,12 @@ fn end(image: &str, settings: &Settings<'_>, round: &Round<'_>) -> Event {
             "{} of {} nodes have {image}",
             round.succeeded, round.desired
         );
-        return Event {
-            warning: false,
-            reason: "Completed",
-            message,
-        };
+        return Event::normal("Completed", message);
     };
-    Event {
-        warning: true,
-        reason: "NoNodes",
-        message: format!(
-            "{why}: the job has completed, and no node pulls {image}; create another job"
-        ),
-    }
+    Event::warning(
+        "NoNodes",
+        format!("{why}: the job has completed, and no node pulls {image}; create another job"),
+    )
 }
 
 fn pull(job: &ImagePullJob, settings: &Settings<'_>, node: &NodeImage, now: Timestamp) -> Step {
@@ -305,11 +295,7 @@ fn tell_failures(
             "node {node} failed to pull image {}, tag {}: {why}",
             settings.image, settings.tag
         );
-        plan.events.push(Event {
-            warning: true,
-            reason: "PullImageFailed",
-            message,
-        });
+        plan.events.push(Event::warning("PullImageFailed", message));
     }
     let more = new.count();
     if more > 0 {
@@ -317,11 +303,7 @@ fn tell_failures(
             "{more} more nodes failed to pull image {}, tag {}",
             settings.image, settings.tag
         );
-        plan.events.push(Event {
-            warning: true,
-            reason: "PullImageFailed",
-            message,
-        });
+        plan.events.push(Event::warning("PullImageFailed", message));
     }
 }
 

@@ -169,11 +169,8 @@ fn update(
         ("ContainersNotStopped", stops.left_out),
     ];
     for (reason, message) in without_room {
-        plan.events.extend(message.map(|message| Event {
-            warning: true,
-            reason,
-            message,
-        }));
+        plan.events
+            .extend(message.map(|message| Event::warning(reason, message)));
     }
 }
 

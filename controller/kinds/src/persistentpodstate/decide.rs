@@ -28,11 +28,8 @@ pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {
         != state.metadata.generation
     {
         let warnings = news(snapshot, state);
-        plan.events.extend(warnings.map(|(reason, message)| Event {
-            warning: true,
-            reason,
-            message,
-        }));
+        plan.events
+            .extend(warnings.map(|(reason, message)| Event::warning(reason, message)));
     }
     plan.events.extend(moved::events(snapshot, state));
     plan

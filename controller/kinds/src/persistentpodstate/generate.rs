@@ -135,11 +135,7 @@ fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
         "PersistentPodState {name} keeps the records of the StatefulSet of {to} from now on"
     );
     Some(Step {
-        done: Some(Event {
-            warning: false,
-            reason: "PersistentPodStateTakenOver",
-            message,
-        }),
+        done: Some(Event::normal("PersistentPodStateTakenOver", message)),
         ..Step::new(
             Action::Patch {
                 resource: PERSISTENT_POD_STATES,
@@ -161,11 +157,7 @@ fn both_ask(generator: &Generator, other: &Generator) -> Event {
         generator.name,
         generator.resource.group
     );
-    Event {
-        warning: true,
-        reason: "PersistentPodStateNameTaken",
-        message,
-    }
+    Event::warning("PersistentPodStateNameTaken", message)
 }
 
 impl Generator {
@@ -250,11 +242,7 @@ impl Generator {
                 "{} is no key of a label or annotation, and is left out: correct the annotation",
                 odd.join(", ")
             );
-            Event {
-                warning: true,
-                reason: "InvalidPersistentTopology",
-                message,
-            }
+            Event::warning("InvalidPersistentTopology", message)
         })
     }
 

@@ -53,11 +53,7 @@ fn event(snapshot: &Snapshot, old: &PodState, new: &PodState, pod: &Pod) -> Even
         "pod {name} came back on node {now}, not on {before}: {}",
         cause(snapshot, old, pod)
     );
-    Event {
-        warning: true,
-        reason: "PodMoved",
-        message,
-    }
+    Event::warning("PodMoved", message)
 }
 
 fn cause(snapshot: &Snapshot, old: &PodState, pod: &Pod) -> String {

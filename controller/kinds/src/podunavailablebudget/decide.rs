@@ -49,20 +49,13 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     };
     match snapshot.view.expected_by(&rules) {
         Err(Unknown { message }) if !told(UNCOUNTED) => {
-            plan.events.push(Event {
-                warning: true,
-                reason: UNCOUNTED,
-                message,
-            });
+            plan.events.push(Event::warning(UNCOUNTED, message));
         }
         Ok(expected)
             if !told(NO_PODS) && snapshot.view.members(&rules, &expected).next().is_none() =>
         {
-            plan.events.push(Event {
-                warning: false,
-                reason: NO_PODS,
-                message: "no pods are selected".to_owned(),
-            });
+            plan.events
+                .push(Event::normal(NO_PODS, "no pods are selected".to_owned()));
         }
         _ => {}
     }

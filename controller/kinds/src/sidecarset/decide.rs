@@ -247,14 +247,6 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
     plan.add_stage(END_OF_HOT_UPGRADE, steps);
 }
 
-fn warning(reason: &'static str, message: &str) -> Event {
-    Event {
-        warning: true,
-        reason,
-        message: message.to_owned(),
-    }
-}
-
 /// Replaces the pod whose turn it is, and says what repair waits for.
 fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
     match turn {
@@ -292,7 +284,8 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         }
         Turn::Lost(what) => {
             plan.wait(format!("repair: {what}"));
-            plan.events.push(warning("NoSuccessor", what));
+            plan.events
+                .push(Event::warning("NoSuccessor", what.clone()));
         }
         Turn::Fruitless(why) => {
             plan.wait(format!("repair: {why}"));
@@ -300,12 +293,14 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         }
         Turn::Stops(why) => {
             plan.wait(format!("repair: {why}"));
-            plan.events.push(warning("RepairStopped", why));
+            plan.events
+                .push(Event::warning("RepairStopped", why.clone()));
         }
         Turn::Stopped(why) => {
             plan.wait(format!("repair has stopped: {why}"));
             if !status::has_stopped(snapshot) {
-                plan.events.push(warning("RepairStopped", why));
+                plan.events
+                    .push(Event::warning("RepairStopped", why.clone()));
             }
         }
         Turn::Off | Turn::Idle(..) | Turn::Over => {}
@@ -340,11 +335,8 @@ fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan,
     let new = steps.iter().filter(|(can, _)| !can).count();
     if new > 0 {
         let message = format!("{new} pods differ in more than images and are not updated in place");
-        plan.events.push(Event {
-            warning: false,
-            reason: "NotUpgradablePods",
-            message,
-        });
+        plan.events
+            .push(Event::normal("NotUpgradablePods", message));
     }
     plan.add_stage(
         "conditions of pods",

@@ -299,11 +299,7 @@ pub(super) fn step(pod: &Pod, lack: Lack, how: How) -> Step {
         ),
     };
     let message = format!("pod {name} {what}: it {}", lack.words());
-    let done = Event {
-        warning: false,
-        reason: "RepairedPod",
-        message: message.clone(),
-    };
+    let done = Event::normal("RepairedPod", message.clone());
     Step {
         done: Some(done),
         ..Step::new(action, message)

@@ -104,11 +104,7 @@ fn grown(
             let what = "is of another storage class than its template, and is to be deleted first";
             if snapshot.scene().workload.blocked.is_none() {
                 let message = format!("failed to update pvc {claim}: it {what}");
-                plan.events.push(Event {
-                    warning: true,
-                    reason: "FailedUpdatePVC",
-                    message,
-                });
+                plan.events.push(Event::warning("FailedUpdatePVC", message));
             }
             plan.wait_for_pod(pod, format!("its claim {claim} {what}"));
         }

@@ -183,16 +183,11 @@ fn claims_of_pending(templates: &Templates<'_>, pod: &Pod) -> Option<Step> {
     (!actions.is_empty()).then(|| Step {
         actions,
         reason: message.clone(),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulCreate",
-            message,
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreate",
-            message: format!("failed to create claims of pod {name}"),
-        }),
+        done: Some(Event::normal("SuccessfulCreate", message)),
+        failed: Some(Event::warning(
+            "FailedCreate",
+            format!("failed to create claims of pod {name}"),
+        )),
     })
 }
 
@@ -235,15 +230,13 @@ fn create_pod(
             "pod {name} is missing: created at {}",
             revision.metadata.name
         ),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulCreate",
-            message: format!("create Pod {name} in StatefulSet {set} successful"),
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreate",
-            message: format!("create Pod {name} in StatefulSet {set} failed"),
-        }),
+        done: Some(Event::normal(
+            "SuccessfulCreate",
+            format!("create Pod {name} in StatefulSet {set} successful"),
+        )),
+        failed: Some(Event::warning(
+            "FailedCreate",
+            format!("create Pod {name} in StatefulSet {set} failed"),
+        )),
     }
 }

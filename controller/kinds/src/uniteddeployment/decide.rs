@@ -163,11 +163,7 @@ fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
         reason,
     );
     let message = "failed to take over spec.template".to_owned();
-    step.failed = Some(Event {
-        warning: true,
-        reason: "FailedRevisionProvision",
-        message,
-    });
+    step.failed = Some(Event::warning("FailedRevisionProvision", message));
     step
 }
 

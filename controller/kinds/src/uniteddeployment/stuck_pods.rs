@@ -58,11 +58,10 @@ pub(super) fn delete(
                 },
                 why.clone(),
             );
-            step.done = Some(Event {
-                warning: false,
-                reason: "SuccessfulUpdateSubset",
-                message: format!("deleted {why}"),
-            });
+            step.done = Some(Event::normal(
+                "SuccessfulUpdateSubset",
+                format!("deleted {why}"),
+            ));
             steps.push(step);
         }
     }

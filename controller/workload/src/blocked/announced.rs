@@ -15,11 +15,9 @@ pub fn event(old: &Value, new: &Value) -> Option<Event> {
     let (reason, message) = ANNOUNCED
         .into_iter()
         .find_map(|reason| Some((reason, message(new, reason)?)))?;
-    self::message(old, reason).is_none().then(|| Event {
-        warning: true,
-        reason,
-        message: message.to_owned(),
-    })
+    self::message(old, reason)
+        .is_none()
+        .then(|| Event::warning(reason, message.to_owned()))
 }
 
 fn message<'a>(status: &'a Value, reason: &str) -> Option<&'a str> {

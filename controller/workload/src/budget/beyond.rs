@@ -23,11 +23,7 @@ pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
         .iter()
         .any(|condition| condition.type_ == BLOCKED && condition.reason == REASON)
     {
-        plan.events.push(Event {
-            warning: true,
-            reason: REASON,
-            message: why.to_owned(),
-        });
+        plan.events.push(Event::warning(REASON, why.to_owned()));
     }
     if let Some(step) = child {
         plan.add_stage("native budget", vec![step]);

@@ -189,11 +189,7 @@ impl View {
             "were allowed to go and are still there, so they are counted again: {}",
             named.join(", ")
         );
-        (!stayed.is_empty()).then_some(Event {
-            warning: true,
-            reason: "NotDeleted",
-            message,
-        })
+        (!stayed.is_empty()).then_some(Event::warning("NotDeleted", message))
     }
 
     /// The entries for what another controller's ledger, names and times alone, let go in the last minute: it may still happen. That is what

@@ -219,10 +219,9 @@ fn open(pod: &Pod, all: &BTreeSet<i32>, next: i32, lowest: i32) -> Step {
         ],
         reason: format!("pod {name}: its containers of priority {next} may start"),
         done: None,
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedLaunchOrder",
-            message: format!("failed to let the containers of priority {next} of pod {name} start"),
-        }),
+        failed: Some(Event::warning(
+            "FailedLaunchOrder",
+            format!("failed to let the containers of priority {next} of pod {name} start"),
+        )),
     }
 }

@@ -26,16 +26,11 @@ pub(super) fn delete(pod: &Arc<Pod>, why: String) -> Step {
             target: Target::from(&pod.metadata),
         }],
         reason: format!("pod {name} goes: {why}"),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulDelete",
-            message,
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedDelete",
-            message: format!("failed to delete pod {name}"),
-        }),
+        done: Some(Event::normal("SuccessfulDelete", message)),
+        failed: Some(Event::warning(
+            "FailedDelete",
+            format!("failed to delete pod {name}"),
+        )),
     }
 }
 
@@ -139,16 +134,14 @@ fn new_step(snapshot: &Snapshot, settings: &Settings, place: &Place<'_>) -> (Ste
     let step = Step {
         actions: vec![Action::CreatePod { body }],
         reason: format!("node {node} is next: creates pod {name}"),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulCreate",
-            message: format!("created pod {name} on node {node}"),
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreate",
-            message: format!("failed to create pod {name} on node {node}"),
-        }),
+        done: Some(Event::normal(
+            "SuccessfulCreate",
+            format!("created pod {name} on node {node}"),
+        )),
+        failed: Some(Event::warning(
+            "FailedCreate",
+            format!("failed to create pod {name} on node {node}"),
+        )),
     };
     (step, size)
 }

@@ -87,11 +87,8 @@ pub(super) fn scale_up(
             "{} more pods wait for scaleStrategy.maxUnavailable",
             numbers.create_later
         );
-        plan.events.push(Event {
-            warning: true,
-            reason: "ScaleUpLimited",
-            message: reason.clone(),
-        });
+        plan.events
+            .push(Event::warning("ScaleUpLimited", reason.clone()));
         plan.wait(reason);
     }
 }

@@ -67,11 +67,7 @@ pub(super) fn tell(
         && reason != blocked::NOT_UPGRADABLE
         && !status::is_blocked_by(snapshot, reason)
     {
-        plan.events.push(Event {
-            warning: true,
-            reason,
-            message,
-        });
+        plan.events.push(Event::warning(reason, message));
     }
 }
 

@@ -87,11 +87,7 @@ pub(in crate::sidecarset) fn event(snapshot: &Snapshot) -> Option<Event> {
         "SidecarSet {}: pod {namespace}/{name} has the SidecarSet's container {names} in place of its own of that name{more}: rename one of the two",
         snapshot.name()
     );
-    (count > told).then_some(Event {
-        warning: true,
-        reason: "ContainersReplaced",
-        message,
-    })
+    (count > told).then_some(Event::warning("ContainersReplaced", message))
 }
 
 #[cfg(test)]

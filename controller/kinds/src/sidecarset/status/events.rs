@@ -31,14 +31,7 @@ fn refusals(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event
                 "{}, and the apiserver did not take that: {}",
                 step.reason, refused.message
             );
-            Some((
-                target.clone(),
-                Event {
-                    warning: true,
-                    reason: REFUSED,
-                    message,
-                },
-            ))
+            Some((target.clone(), Event::warning(REFUSED, message)))
         });
     told.collect()
 }
@@ -52,20 +45,12 @@ fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> 
                 return None;
             };
             let event = match failure(outcome, target) {
-                None => Event {
-                    warning: false,
-                    reason: "ResetContainerSucceed",
-                    message: step.reason.clone(),
-                },
+                None => Event::normal("ResetContainerSucceed", step.reason.clone()),
                 // Somebody else changed the pod meanwhile: it is decided on anew.
                 Some(failure) if failure.outdated => return None,
                 Some(failure) => {
                     let message = format!("{}, and that failed: {}", step.reason, failure.message);
-                    Event {
-                        warning: true,
-                        reason: "ResetContainerFailed",
-                        message,
-                    }
+                    Event::warning("ResetContainerFailed", message)
                 }
             };
             Some((target.clone(), event))
@@ -84,11 +69,7 @@ pub fn blocked_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Even
     if blocked.message == choose::NO_BUDGET || status::is_blocked_by(snapshot, reason) {
         return None;
     }
-    Some(Event {
-        warning: true,
-        reason,
-        message: blocked.message.clone(),
-    })
+    Some(Event::warning(reason, blocked.message.clone()))
 }
 
 #[cfg(test)]

@@ -97,11 +97,7 @@ fn mark(revision: &Revision, jobs: usize, images: BTreeSet<&str>) -> Step {
     let message = format!("{jobs} ImagePullJobs for {}", images.join(", "));
     let reason = format!("revision {} is new: {message}", revision.metadata.name);
     Step {
-        done: Some(Event {
-            warning: false,
-            reason: "CreatedImagePullJob",
-            message,
-        }),
+        done: Some(Event::normal("CreatedImagePullJob", message)),
         ..Step::new(
             predownload::mark(revision, label::IMAGE_PREDOWNLOAD_CREATED),
             reason,
@@ -165,11 +161,7 @@ fn begin(snapshot: &Snapshot, revision: &Revision, namespace: &str, pull: (&str,
     };
     let message = format!("failed to create an ImagePullJob for {image} in namespace {namespace}");
     Step {
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreateImagePullJob",
-            message,
-        }),
+        failed: Some(Event::warning("FailedCreateImagePullJob", message)),
         ..Step::new(
             action,
             format!("image {image} is pulled ahead in namespace {namespace}"),

@@ -138,16 +138,11 @@ pub fn pod(workload: &Workload<'_>, pod: &Pod) -> Step {
             owner: workload.reference(),
         }],
         reason: message.clone(),
-        done: Some(Event {
-            warning: false,
-            reason: "PodAdopted",
-            message,
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedAdopt",
-            message: format!("failed to adopt pod {name}"),
-        }),
+        done: Some(Event::normal("PodAdopted", message)),
+        failed: Some(Event::warning(
+            "FailedAdopt",
+            format!("failed to adopt pod {name}"),
+        )),
     }
 }
 

@@ -135,11 +135,7 @@ pub fn delete(
     };
     let message = format!("pod {name}{on} has failed{why}: it is deleted, and another follows");
     Some(Step {
-        done: Some(Event {
-            warning: true,
-            reason: event,
-            message,
-        }),
+        done: Some(Event::warning(event, message)),
         ..step
     })
 }

@@ -161,11 +161,7 @@ pub fn revisions(
         body: Body::from(&body),
     });
     let message = "failed to take over spec.template".to_owned();
-    step.failed = Some(Event {
-        warning: true,
-        reason: "FailedCreateRevision",
-        message,
-    });
+    step.failed = Some(Event::warning("FailedCreateRevision", message));
     Err(Stage {
         name: "revision",
         required: true,

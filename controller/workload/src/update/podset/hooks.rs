@@ -115,7 +115,7 @@ pub fn hold_deletion(
     let held_by = hook::present(hook, pod).join(", ");
     Some(Step {
         done: (!is_told).then(|| {
-            told(
+            Event::normal(
                 "PreparingDelete",
                 format!("pod {name} waits for hook preDelete: {held_by}"),
             )
@@ -155,7 +155,7 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
     let reason =
         format!("pod {name} is to be updated in place, and held by hook inPlaceUpdate first");
     Turn::Hold(Step {
-        done: Some(told(
+        done: Some(Event::normal(
             "PreparingUpdate",
             format!("pod {name} waits for hook inPlaceUpdate"),
         )),
@@ -261,13 +261,5 @@ fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Actio
         target,
         conditions,
         patch,
-    }
-}
-
-fn told(reason: &'static str, message: String) -> Event {
-    Event {
-        warning: false,
-        reason,
-        message,
     }
 }

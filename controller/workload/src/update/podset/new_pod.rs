@@ -40,16 +40,14 @@ pub fn creation(actions: Vec<Action>, reason: String, name: &str) -> Step {
     Step {
         actions,
         reason,
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulCreate",
-            message: format!("succeed to create pod {name}"),
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreate",
-            message: format!("failed to create pod {name}"),
-        }),
+        done: Some(Event::normal(
+            "SuccessfulCreate",
+            format!("succeed to create pod {name}"),
+        )),
+        failed: Some(Event::warning(
+            "FailedCreate",
+            format!("failed to create pod {name}"),
+        )),
     }
 }
 

@@ -46,10 +46,6 @@ pub fn tell(workload: &Workload<'_>, older: &[String], plan: &mut Plan) {
     };
     // While something graver is told in the condition, this is not news that anybody can act on first.
     if workload.blocked.is_none() {
-        plan.events.push(Event {
-            warning: true,
-            reason: REASON,
-            message,
-        });
+        plan.events.push(Event::warning(REASON, message));
     }
 }

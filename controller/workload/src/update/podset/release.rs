@@ -44,11 +44,7 @@ pub fn release(scene: &Scene<'_>, plan: &mut Plan) {
                 owner: owner.clone(),
             }],
             reason: message.clone(),
-            done: Some(Event {
-                warning: false,
-                reason: "PodReleased",
-                message,
-            }),
+            done: Some(Event::normal("PodReleased", message)),
             failed: None,
         }
     });

@@ -125,18 +125,16 @@ fn advance(
                     what(&phase, patched, leaves),
                     restarted(patch, patched)
                 ),
-                done: patched.then(|| Event {
-                    warning: false,
-                    reason: "SuccessfulUpdatePodInPlace",
-                    message: format!(
-                        "successfully update pod {name} in-place(revision {revision})"
-                    ),
+                done: patched.then(|| {
+                    Event::normal(
+                        "SuccessfulUpdatePodInPlace",
+                        format!("successfully update pod {name} in-place(revision {revision})"),
+                    )
                 }),
-                failed: Some(Event {
-                    warning: true,
-                    reason: "FailedUpdatePodInPlace",
-                    message: format!("failed to update pod {name} in-place(revision {revision})"),
-                }),
+                failed: Some(Event::warning(
+                    "FailedUpdatePodInPlace",
+                    format!("failed to update pod {name} in-place(revision {revision})"),
+                )),
                 actions,
             })
         }
@@ -176,14 +174,13 @@ fn replace(
     }
     let mut step = delete(scene, pod, &reason);
     if scene.workload.tells_replacements {
-        step.done = Some(Event {
-            warning: false,
-            reason: "SuccessfulUpdatePodReCreate",
-            message: format!(
+        step.done = Some(Event::normal(
+            "SuccessfulUpdatePodReCreate",
+            format!(
                 "deleted pod {} for update(revision {revision})",
                 pod.metadata.name
             ),
-        });
+        ));
     }
     Some(step)
 }
@@ -204,15 +201,13 @@ pub fn delete(scene: &Scene<'_>, pod: &Pod, reason: &str) -> Step {
             target: hooks::target_of_deletion(scene, pod),
         }],
         reason: format!("pod {name}: {reason}"),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulDelete",
-            message: format!("succeed to delete pod {name}"),
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedDelete",
-            message: format!("failed to delete pod {name}"),
-        }),
+        done: Some(Event::normal(
+            "SuccessfulDelete",
+            format!("succeed to delete pod {name}"),
+        )),
+        failed: Some(Event::warning(
+            "FailedDelete",
+            format!("failed to delete pod {name}"),
+        )),
     }
 }

@@ -119,11 +119,10 @@ fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> 
         let reason = format!(
             "pod {name} is Ready, and its container {container} is still the one of before {revision}"
         );
-        let done = Event {
-            warning: true,
-            reason: "ReadyWithOldContainer",
-            message: format!("{reason}: out of service until it is replaced"),
-        };
+        let done = Event::warning(
+            "ReadyWithOldContainer",
+            format!("{reason}: out of service until it is replaced"),
+        );
         return Some(Step {
             done: Some(done),
             ..Step::new(
@@ -177,14 +176,13 @@ fn moved(pod: &Pod, containers: &[String]) -> Event {
         .filter_map(|name| pod.spec.containers.iter().find(|c| *c.name == **name))
         .map(|c| format!("{} of container {}", c.image, c.name))
         .collect();
-    Event {
-        warning: true,
-        reason: "ImageTagMoved",
-        message: format!(
+    Event::warning(
+        "ImageTagMoved",
+        format!(
             "pod {} was updated, but {} names another image on node {} now than the one that runs: the tag moved",
             pod.metadata.name,
             images.join(", "),
             pod.spec.node_name
         ),
-    }
+    )
 }

@@ -37,7 +37,7 @@ const CRATES: [&str; 10] = [
 const LINES: usize = 400;
 const FILES: usize = 15;
 /// How many files and folders are larger than that. A number only gets smaller.
-const LONG_FILES: usize = 1;
+const LONG_FILES: usize = 0;
 const FULL_FOLDERS: usize = 0;
 
 fn root() -> PathBuf {

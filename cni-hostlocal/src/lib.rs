@@ -5,6 +5,8 @@
 //! The files are those of the reference plugin of the same name; what that one does not know (which attachment has which
 //! address, which pod an address is kept for) lies beside its directories.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod admin;
 pub mod allocator;
 pub mod call;

@@ -1,5 +1,7 @@
 //! The controller: what it is started with, what it reads, who acts, and what it serves.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 mod admission;
 mod budgets;
 mod context;

@@ -5,6 +5,8 @@
 //! [`containerd`] to the runtime that [`runtime`] finds, [`nodeimage`] to the apiserver, [`pull_secrets`] to the
 //! controller. [`cni`] looks after the plugin `host-local`. [`agent`] is the loop that connects them.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod agent;
 pub mod containers;
 pub mod flags;

@@ -4,6 +4,8 @@
 //! [`Plan`](berth_workload::plan::Plan)) and `status` (snapshot and what came of the plan to the status to write). What several
 //! kinds share is in `berth-workload`, which knows none of them; and no kind knows another.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;

@@ -6,6 +6,8 @@
 //! decided on before the store has seen what was written for it; a new leader waits for what the one before wrote ([`handover`]).
 //! A [`supervisor::Supervisor`] knows every task, and ends the process when one ends.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod client;
 pub mod driver;
 pub mod election;

@@ -3,6 +3,8 @@
 //! [`run`] serves on every replica, leader or not. The certificates live in one Secret that any replica makes and
 //! rotates ([`certs`]); the authorities that sign them are kept in every place that must trust them ([`places`]).
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 mod apiserver;
 pub mod certs;
 mod config;

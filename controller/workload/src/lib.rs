@@ -5,6 +5,8 @@
 //! A module imports only modules of its own folder and of folders further up in this list:
 //! [`objects`], [`plan`], [`update`], then [`budget`] and [`blocked`], [`images`], [`pod_owner`].
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod blocked;
 pub mod budget;
 pub mod feature_gates;

@@ -8,6 +8,8 @@
 //! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's definitions and its list of kinds, and
 //! `cargo test -p berth-api` asks a real apiserver about them.
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 pub mod commands;
 pub mod conversion;
 pub mod env_hash;

@@ -5,6 +5,8 @@
 //! deadlines; large bodies have a budget for each kind of request and a deadline, and small ones need nothing of it ([`Bodies`]);
 //! answers are charged until they are taken ([`Answer`]).
 
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
 mod answer;
 mod bind;
 mod bodies;

@@ -78,18 +78,20 @@ impl SidecarSetController {
         }
         let turns = turns.into_inner();
         let is_anothers_turn = turns.is_some_and(|turns| self.turns.note(set, turns));
-        let again = again
-            .into_iter()
-            .chain(is_anothers_turn.then_some(ANOTHERS_TURN))
-            .min();
-        match (next, again) {
-            // The pod that failed is set aside, and no other pod waits for a longer back-off.
-            (Next::Retry(_) | Next::Again(_), Some(again)) if is_anothers_turn => {
-                Next::After(again)
-            }
-            (next, Some(again)) => at_latest(next, again),
-            (next, None) => next,
-        }
+        next_round(next, again, is_anothers_turn)
+    }
+}
+
+/// When the next round comes. A pod that failed is set aside, and no other pod waits for its longer back-off.
+fn next_round(next: Next, again: Option<Duration>, is_anothers_turn: bool) -> Next {
+    let again = again
+        .into_iter()
+        .chain(is_anothers_turn.then_some(ANOTHERS_TURN))
+        .min();
+    match (next, again) {
+        (Next::Retry(_) | Next::Again(_), Some(again)) if is_anothers_turn => Next::After(again),
+        (next, Some(again)) => at_latest(next, again),
+        (next, None) => next,
     }
 }
 

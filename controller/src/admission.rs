@@ -2,6 +2,5 @@
 
 pub(crate) mod injection;
 pub(crate) mod pod_pinning;
-pub(crate) mod pod_rules;
 pub(crate) mod pod_states;
 pub(crate) mod webhook_rules;

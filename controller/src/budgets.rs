@@ -52,7 +52,7 @@ use crate::stores::reads::Reader;
 use crate::stores::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use catalog::holding::Looks;
-use federation::find::Found;
+use clusters::find::Found;
 pub(crate) use federation::reported;
 use ledger_queue::queued::LedgerQueue;
 use ledger_queue::recent_reservations::RecentReservations;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use berth_runtime::Object;
 use berth_runtime::driver::Next;
-use berth_runtime::executor::{Executor, Owner};
+use berth_runtime::events::Owner;
+use berth_runtime::executor::Executor;
 use berth_runtime::expectations::Expectations;
 use berth_runtime::store::Store;
 use berth_workload::blocked;

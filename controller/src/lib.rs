@@ -6,7 +6,6 @@ mod admission;
 mod budgets;
 mod context;
 mod controllers;
-mod custom_workloads;
 mod explain;
 mod kinds;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_runtime::Object;
-use berth_runtime::feed::Odd;
+use berth_runtime::store::event::Odd;
 use berth_workload::feature_gates::Gates;
 use berth_workload::update::inplace::resize::Ability;
 use serde_json::{Value, json};

@@ -4,5 +4,4 @@ pub(crate) mod controller;
 pub(crate) mod ended;
 pub(crate) mod overlapping;
 pub(crate) mod podset;
-pub(crate) mod triggers;
 pub(crate) mod unreadable;

@@ -155,7 +155,7 @@ impl Stage {
     /// A control plane with two nodes on paper, NodeImages and secrets, and the service in this process.
     async fn up() -> Stage {
         let cluster = Cluster::up(&Options::default()).unwrap();
-        for mut definition in berth_api::schema::crd::definitions().unwrap() {
+        for mut definition in berth_api::kinds::crd::definitions().unwrap() {
             // Without the webhook nobody converts.
             definition["spec"]["conversion"] = json!({"strategy": "None"});
             cluster

@@ -25,9 +25,9 @@ use crate::containers::env::{self};
 use crate::containers::stops::Stops;
 use crate::metrics::Metrics;
 use crate::nodeimage;
-use crate::pulls::manifest::Bytes;
 use crate::pulls::pull_secrets::PullSecrets;
 use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
+use crate::tasks::manifest::Bytes;
 use crate::tasks::{Limits, Tasks};
 
 use clock::now;

@@ -1,5 +1,4 @@
 //! Pulling images: what is pulled, with which secrets, and what comes of it.
 
-pub mod manifest;
 pub mod pull;
 pub mod pull_secrets;

@@ -1,8 +1,10 @@
 //! The node's runtime: found, connected, watched, and found again when it went.
 
 pub mod cni;
+pub mod container_hash;
 pub mod containerd;
 pub mod cri;
+pub mod inspect;
 pub mod space;
 
 use std::path::{Path, PathBuf};

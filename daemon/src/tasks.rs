@@ -3,6 +3,7 @@
 //!
 //! [`Tasks::step`] decides, and the events [`Tasks::looked`], [`Tasks::progressed`] and [`Tasks::ended`] tell how it went.
 
+pub mod manifest;
 mod now;
 mod status;
 mod step;
@@ -19,7 +20,7 @@ use berth_api::v1beta1::nodeimage::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::pulls::manifest::Bytes;
+use crate::tasks::manifest::Bytes;
 use berth_api::image;
 
 pub(crate) use now::Began;

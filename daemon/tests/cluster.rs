@@ -25,7 +25,7 @@ fn the_daemon_on_a_real_node() {
         ..Options::default()
     })
     .unwrap();
-    for mut definition in berth_api::schema::crd::definitions().unwrap() {
+    for mut definition in berth_api::kinds::crd::definitions().unwrap() {
         // Without a controller nobody converts.
         definition["spec"]["conversion"] = json!({"strategy": "None"});
         cluster

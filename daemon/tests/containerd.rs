@@ -21,16 +21,16 @@ use std::time::Duration;
 use berth_api::env_hash;
 use berth_api::v1beta1::nodeimage::{InspectEnv, InspectPod};
 use berth_cluster::Valve;
-use berth_daemon::containers::container_hash::{self, container_hash};
 use berth_daemon::containers::env;
-use berth_daemon::containers::inspect::{
-    self, Facts, POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL,
-};
-use berth_daemon::pulls::manifest::Bytes;
 use berth_daemon::pulls::pull::Try;
 use berth_daemon::pulls::pull_secrets::PullSecrets;
+use berth_daemon::runtime::container_hash::{self, container_hash};
 use berth_daemon::runtime::cri::{Cri, CriError};
+use berth_daemon::runtime::inspect::{
+    self, Facts, POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL,
+};
 use berth_daemon::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
+use berth_daemon::tasks::manifest::Bytes;
 use berth_daemon::tasks::{Key, Outcome};
 use berth_grpc::v1::{Credential, GetRequest, GetResponse, pull_secrets_server};
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;

@@ -285,7 +285,7 @@ priorityClassName: {{ . }}
 {{- end }}
 
 {{- /*
-CEL: the workload of a UnitedDeployment's subset, in no protected namespace: owned by the same UnitedDeployment before and after, made
+CEL: the workload of a subset, in no protected namespace: owned by the same kind that has subsets before and after, made
 for one, or adopted as it is where it has no controller.
 */ -}}
 {{- define "berth.subset" -}}

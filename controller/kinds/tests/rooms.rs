@@ -1,4 +1,5 @@
-//! Who may know whom: no ring of imports between the files of a crate, and no kind that knows another kind.
+//! Who may know whom: no ring of imports between the files of a crate nor between those and the
+//! folders beside them, and no kind that knows another kind.
 //!
 //! An import is a path of a module: in a `use`, or in the code. What `pub use` shows elsewhere counts as an import of the file
 //! that has it. Tests are left out.
@@ -39,6 +40,14 @@ const FILES: usize = 15;
 /// How many files and folders are larger than that. A number only gets smaller.
 const LONG_FILES: usize = 0;
 const FULL_FOLDERS: usize = 0;
+
+/// How many product files outside its own name a kind. A number only gets smaller.
+const NAMED_BY: [(&str, usize); 4] = [
+    ("broadcastjob", 7),
+    ("uniteddeployment", 9),
+    ("daemonset", 28),
+    ("sidecarset", 46),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -245,6 +254,22 @@ fn imports(source: &Path) -> Imports {
         .collect()
 }
 
+/// The imports between the files and folders of each folder: `foo.rs` and `foo/` are one.
+fn imports_of_siblings(all: &Imports) -> BTreeMap<Module, Imports> {
+    let mut folders = BTreeMap::<Module, Imports>::new();
+    for (from, of) in all {
+        for to in of {
+            let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+            if let (Some(from_name), Some(to_name)) = (from.get(shared), to.get(shared)) {
+                let siblings = folders.entry(from[..shared].to_vec()).or_default();
+                let of_from = siblings.entry(vec![from_name.clone()]).or_default();
+                of_from.insert(vec![to_name.clone()]);
+            }
+        }
+    }
+    folders
+}
+
 /// What is left when files that import none, or that none imports, are taken out again and again.
 fn tangled(mut imports: Imports) -> Imports {
     loop {
@@ -262,7 +287,7 @@ fn tangled(mut imports: Imports) -> Imports {
 }
 
 #[test]
-fn files_import_each_other_in_no_ring() {
+fn files_and_folders_import_each_other_in_no_ring() {
     let members = files(&root().join("controller"))
         .into_iter()
         .chain(files(&root().join("proto")));
@@ -274,6 +299,10 @@ fn files_import_each_other_in_no_ring() {
         let source = root().join(name).join("src");
         let all = imports(&source);
         assert!(!all.is_empty(), "{name}: read");
+        for (folder, siblings) in imports_of_siblings(&all) {
+            let tangled = tangled(siblings);
+            assert!(tangled.is_empty(), "{name}, {folder:?}: {tangled:#?}");
+        }
         let tangled = tangled(all);
         let arrows: Vec<_> = tangled
             .iter()
@@ -320,6 +349,30 @@ fn no_kind_imports_another_kind() {
     assert!(tangled.is_empty(), "{tangled:?}");
 }
 
+/// Files of Rust and the chart's templates. A file is a kind's own if its path names the kind.
+#[test]
+fn kinds_are_named_by_no_more_files() {
+    let mut product: Vec<PathBuf> = fs::read_dir(root().join("charts/berth/templates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    for name in CRATES {
+        let source = root().join(name).join("src");
+        let files = files(&source).into_iter();
+        product.extend(files.filter(|file| !is_test(&module(&source, file))));
+    }
+    let plain = |text: &str| text.to_lowercase().replace('_', "");
+    let texts: Vec<(String, String)> = product
+        .iter()
+        .map(|file| (plain(file.to_str().unwrap()), plain(&fs::read_to_string(file).unwrap())))
+        .collect();
+    for (kind, most) in NAMED_BY {
+        let others = texts.iter().filter(|(file, text)| !file.contains(kind) && text.contains(kind));
+        let others: Vec<_> = others.map(|(file, _)| file).collect();
+        assert_eq!(others.len(), most, "{kind}: {others:#?}");
+    }
+}
+
 #[test]
 fn files_and_folders_grow_no_further() {
     let (mut long, mut folders) = (Vec::new(), BTreeMap::<PathBuf, usize>::new());
@@ -338,8 +391,11 @@ fn files_and_folders_grow_no_further() {
                 .or_default() += 1;
         }
     }
-    let is_by_kind =
-        |folder: &Path| folder.ends_with("controllers") || folder.ends_with("kinds/src");
+    let is_by_kind = |folder: &Path| {
+        ["controllers", "kinds/src", "src/kinds"]
+            .iter()
+            .any(|end| folder.ends_with(end))
+    };
     folders.retain(|folder, count| *count > FILES && !is_by_kind(folder));
     assert_eq!(long.len(), LONG_FILES, "{long:#?}");
     assert_eq!(folders.len(), FULL_FOLDERS, "{folders:#?}");

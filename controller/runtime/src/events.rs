@@ -1,6 +1,7 @@
 //! Events about workloads: counted instead of repeated, and never in anyone's way.
 
 mod correlate;
+mod owner;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
-use crate::executor::owner::Owner;
 use crate::metrics::Metrics;
 use crate::object::EVENTS;
 use correlate::{Correlator, Series, Verdict};
+pub use owner::Owner;
 
 /// Takes events. Cheap to clone; what does not fit into its queue is dropped and counted.
 #[derive(Clone)]

@@ -4,7 +4,6 @@
 //! that its decision rests on, is entered in the expectations, and ends before the leader's time does, on both sides.
 
 mod answer;
-pub(crate) mod owner;
 mod pace;
 mod quiet;
 mod settings;
@@ -27,10 +26,9 @@ use tokio::time::Instant;
 
 use crate::client::{self, Failed};
 use crate::election::Leadership;
-use crate::events::Recorder;
+use crate::events::{Owner, Recorder};
 use crate::expectations::{Expectations, Ticket};
 use crate::object::Resource;
-pub use owner::Owner;
 use pace::Pace;
 use quiet::Quiet;
 pub use settings::Settings;

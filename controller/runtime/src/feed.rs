@@ -4,14 +4,11 @@
 //! where it was; when the server no longer knows that place, everything is listed again, and what is gone is told as deleted.
 //! A place that is ahead of the server is none either: its history went backwards ([`history`]).
 
-pub mod event;
 mod history;
 mod limits;
 mod lines;
 mod list;
 mod watch;
-
-pub use event::Odd;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
 use crate::object::{Object, Resource};
+use crate::store::event::Odd;
 use crate::store::{Store, is_before, reaches};
 use limits::limits;
 

@@ -12,9 +12,10 @@ use hashbrown::hash_table::Entry;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
-use crate::feed::event::Odd;
 use crate::object::{Object, Owned, compare_versions};
+use crate::store::event::Odd;
 
+pub mod event;
 mod index;
 mod list;
 mod newest;

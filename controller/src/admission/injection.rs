@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::admission::webhook_rules::{WebhookRule, WebhookRules};
-use crate::custom_workloads::CustomWorkloads;
+use crate::stores::custom_workloads::CustomWorkloads;
 use crate::stores::reads::Reader;
 use crate::stores::watched::{Watched, sidecar_set_revisions};
 pub(crate) use narrowed::Narrowed;

@@ -1,6 +1,7 @@
 //! Other clusters, by reads alone: what the budgets there have that ours name, and what may be counted on while they are silent.
 
 mod contexts;
+pub(crate) mod find;
 mod identity;
 mod pulse;
 mod seen;
@@ -29,7 +30,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, timeout};
 
-use crate::budgets::federation::find::{Found, LARGEST, MISSING, find};
+use crate::budgets::clusters::find::{Found, LARGEST, MISSING, find};
 use contexts::Contexts;
 use pulse::{Lease, Pulse};
 pub(crate) use seen::Known;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use berth_runtime::Key;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_webhook::pods::{Change, Disruption};
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Deed, Failure, Plan, Step, Target, Verb};

@@ -1,7 +1,5 @@
 //! What the budgets that another names bring: as the apiservers have them, for whoever draws.
 
-pub(crate) mod find;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +18,9 @@ use futures::future::try_join_all;
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::budgets::clusters::find::ITSELF;
+use crate::budgets::clusters::find::find;
 use crate::budgets::clusters::{Clusters, Known};
-use crate::budgets::federation::find::ITSELF;
-use crate::budgets::federation::find::find;
 use crate::budgets::{Budget, BudgetKey, PodBudgets};
 
 /// So long one look at others is enough for whoever decides again about a ledger that somebody else has written meanwhile.

@@ -21,7 +21,7 @@ use crate::budgets::budget::{Budget, Holds};
 use crate::budgets::catalog::holding::{Holding, Uncached};
 use crate::budgets::review::disruption::{operation, replaced, shown_uid};
 use crate::budgets::{BudgetStores, PodBudgets, UNREAD};
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_workload::budget::ledger::Request;
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::Event;

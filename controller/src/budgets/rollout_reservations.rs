@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::asked::is_asked_about;
 use berth_workload::budget::disruption;

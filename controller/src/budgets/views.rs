@@ -21,7 +21,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::reconcile::triggers::each;
+use crate::stores::triggers::each;
 use crate::stores::watched::Watched;
 
 /// How long until pods are counted that the store does not show yet.

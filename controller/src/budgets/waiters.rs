@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use parking_lot::Mutex;

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use crate::controllers::pod_owner::{self, Controlled, Objects, is_news};
 use crate::reconcile::podset::{Observed, wake_owner};
-use crate::reconcile::triggers::each;
 use crate::stores::reads::Reader;
+use crate::stores::triggers::each;
 use crate::stores::watched::Watched;
 
 pub(crate) type DaemonSetController = pod_owner::PodOwnerController<DaemonSetOwner>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_kinds::foreignpod::{LOOK_AGAIN, concerns, decide};
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods::BY_NAMESPACE;
 use berth_runtime::{Change, Key, Object, Resource, Store, object};

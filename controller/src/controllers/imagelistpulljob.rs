@@ -16,8 +16,8 @@ use jiff::Timestamp;
 
 use crate::context::Context;
 use crate::reconcile::controller::Controller;
-use crate::reconcile::triggers::each;
 use crate::stores::reads::Reader;
+use crate::stores::triggers::each;
 use crate::stores::watched::Watched;
 
 /// What a decision is made of.

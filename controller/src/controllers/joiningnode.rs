@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_kinds::joiningnode::{Snapshot, concerns, concerns_image, decide};
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store, object};
 use berth_workload::objects::node::Node;

@@ -14,7 +14,7 @@ use berth_kinds::nodeimage::{
 };
 use berth_kinds::sidecarset::{has_container, is_injected};
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_runtime::object::{NODE_IMAGES, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
@@ -30,11 +30,11 @@ use jiff::Timestamp;
 
 use crate::context::{Context, next};
 use crate::reconcile::controller::Controller;
-use crate::reconcile::triggers::each;
 use crate::stores::custom_resources::{
     PREPULLED, PREPULLED_CLONE_SETS, PREPULLED_DAEMON_SETS, requests_of_pod,
 };
 use crate::stores::reads::Reader;
+use crate::stores::triggers::each;
 use crate::stores::watched::{CustomResource, Watched, is_managed};
 
 /// What a decision about a NodeImage is made of.

@@ -3,13 +3,13 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
+use berth_api::fields::condition::{StatusCondition, WorkloadStatus};
 use berth_runtime::driver::Next;
 use berth_runtime::driver::turn;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::feature_gates::Gates;
-use berth_workload::objects::condition::{StatusCondition, WorkloadStatus};
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod_owner::decide::decide;
 use berth_workload::pod_owner::status::status;
@@ -30,11 +30,11 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::ended::EndedPods;
 use crate::reconcile::overlapping;
 use crate::reconcile::podset::{Observed, PodSetReads};
-use crate::reconcile::triggers;
 use crate::reconcile::unreadable;
 use crate::status::reported::Reported;
 use crate::status::throttle::StatusThrottle;
 use crate::stores::reads::Reader;
+use crate::stores::triggers;
 use crate::stores::watched::{CustomResource, Watched};
 
 /// The store of a kind's objects.

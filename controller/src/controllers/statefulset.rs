@@ -15,8 +15,8 @@ use berth_workload::objects::pod::{Metadata, Pod};
 use crate::admission::pod_states;
 use crate::controllers::pod_owner::{self, Controlled, Objects};
 use crate::reconcile::podset::Observed;
-use crate::reconcile::triggers::each;
 use crate::stores::reads::Reader;
+use crate::stores::triggers::each;
 use crate::stores::watched::Watched;
 
 pub(crate) type StatefulSetController = pod_owner::PodOwnerController<StatefulSetOwner>;

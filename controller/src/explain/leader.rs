@@ -21,7 +21,7 @@ const LARGEST: usize = 1024;
 ///
 /// # Errors
 /// Why the leader does not say so, in words.
-pub(super) async fn wait(
+pub(crate) async fn wait(
     client: &Client,
     run: &Run,
     (resource, namespace, name): (Resource, &str, &str),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use berth_api::commands;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_runtime::object::NODES;
 use berth_runtime::{Object, Resource};
 use berth_workload::feature_gates::Gates;

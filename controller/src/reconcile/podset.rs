@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use berth_api::fields::template::PodTemplate;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_runtime::feed::Odd;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
+use berth_runtime::store::event::Odd;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Owned, Store};
 use berth_workload::feature_gates::{Gate, Gates};
@@ -23,8 +23,8 @@ use berth_workload::update::podset::{Unreadable, split_by_selector};
 use berth_workload::update::revision::{self, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::reconcile::triggers::each;
 use crate::stores::reads::Reader;
+use crate::stores::triggers::each;
 use crate::stores::watched::{CustomResource, ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched};
 
 /// The stores of what belongs to workloads that own pods.

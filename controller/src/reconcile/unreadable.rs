@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::names::condition;
 use berth_runtime::client;
 use berth_runtime::driver::Next;
-use berth_runtime::feed::Odd;
+use berth_runtime::store::event::Odd;
 use berth_runtime::{Key, Object, Resource, Store};
 use berth_workload::plan::Target;
 use jiff::Timestamp;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use berth_api::conversion::releases::RELEASES;
+use berth_api::kinds::releases::RELEASES;
 use berth_api::name::{InvalidName, Name, Namespace};
 use berth_api::weight::DEFAULT_MAX_BYTES;
 use clap::builder::PossibleValuesParser;

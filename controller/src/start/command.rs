@@ -3,9 +3,9 @@
 use anyhow::Context;
 use tracing::subscriber::NoSubscriber;
 
-use crate::explain;
 use crate::settings::flags::{Cli, Command};
 use crate::settings::{gates, timings};
+use crate::start::explain;
 use crate::start::{prepare_return, run};
 
 /// Executes the command, or runs the controller until a signal.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::settings::flags::PrepareReturn;
 use anyhow::{Context, ensure};
-use berth_api::conversion::releases;
+use berth_api::kinds::releases;
 use berth_runtime::metrics::Metrics;
 use serde_json::json;
 

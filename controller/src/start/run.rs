@@ -15,11 +15,11 @@ use berth_workload::feature_gates::Gates;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::admission::pod_rules::{self, PodRules};
 use crate::context::Context;
 use crate::controllers::Starter;
 use crate::kinds::Kinds;
 use crate::settings::flags::Run;
+use crate::start::pod_rules::{self, PodRules};
 use crate::start::process::{Counters, Process};
 use crate::start::switched_off::{Promise, take_back};
 use crate::start::{resize, serve};

@@ -9,11 +9,11 @@ use berth_webhook::deletions::RefusedDeletions;
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::feature_gates::{Gate, Gates};
 
-use crate::admission::pod_rules::PodRules;
 use crate::budgets::PodBudgets;
 use crate::controllers;
 use crate::secrets::{self, PullSecretsService};
 use crate::settings::flags::{PinnedBy, Run};
+use crate::start::pod_rules::PodRules;
 use crate::start::process::{Counters, Process};
 
 /// How long a replica in a cluster serves webhooks on after it was asked to end: until no apiserver calls it any more.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_runtime::{Object, Store};
 use berth_workload::plan::{Outcome, Plan};
 use parking_lot::Mutex;

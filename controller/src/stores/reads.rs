@@ -5,18 +5,19 @@ use std::any::Any;
 use std::sync::Arc;
 
 use berth_runtime::client::Failed;
+use berth_runtime::events::Owner;
 use berth_runtime::events::Recorder;
-use berth_runtime::executor::Owner;
 use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::store::SyncState;
+use berth_runtime::store::event::Odd;
 use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{Resource, Store, feed, object};
 use berth_workload::plan::Event;
 use futures::future::{BoxFuture, FutureExt};
 use kube::Client;
 
-use crate::custom_workloads::CustomWorkloads;
+use crate::stores::custom_workloads::CustomWorkloads;
 pub(crate) use crate::stores::read::Read;
 
 /// One store for each kind that any controller reads.
@@ -230,7 +231,7 @@ pub(crate) struct Follow<'a> {
 }
 
 /// What is said of an object that cannot be read, in an event and in the condition.
-pub(crate) fn unreadable_message(resource: &Resource, odd: &feed::Odd) -> String {
+pub(crate) fn unreadable_message(resource: &Resource, odd: &Odd) -> String {
     format!(
         "{} {} cannot be read, and what Berth last read of it stays in force until it changes: {}",
         resource.kind, odd.name, odd.error
@@ -239,13 +240,13 @@ pub(crate) fn unreadable_message(resource: &Resource, odd: &feed::Odd) -> String
 
 /// Says of an object that nothing is done for it: what the schema lets through and the types do not.
 fn say_unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
-    Arc::new(move |odd: &feed::Odd| {
+    Arc::new(move |odd: &Odd| {
         let event = Event {
             warning: true,
             reason: "Unreadable",
             message: unreadable_message(&resource, odd),
         };
-        let feed::Odd {
+        let Odd {
             namespace,
             name,
             uid,

@@ -255,7 +255,7 @@ impl Kind for UntypedWorkload {
     }
 }
 
-/// Deployments, of which those of UnitedDeployments' subsets are kept.
+/// Deployments, of which those of subsets are kept.
 impl Read for Watched<UntypedWorkload> {
     fn store() -> Arc<Store<Self>> {
         Store::new(&[SUBSET_DEPLOYMENTS])
@@ -321,7 +321,7 @@ pub(crate) const SUBSET_DEPLOYMENTS: Index<Watched<UntypedWorkload>> =
         namespace_of_subset(&deployment.0.metadata)
     });
 
-/// The namespace of an object that a UnitedDeployment controls, or that has a subset's name.
+/// The namespace of a subset's workload, or of what has a subset's name.
 pub(crate) fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
     let has_name = || {
         metadata

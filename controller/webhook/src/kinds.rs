@@ -39,7 +39,7 @@ const MOST_WARNINGS: usize = 16;
 /// # Errors
 /// Why not, for a person.
 pub(crate) fn convert(object: &str, desired: &str) -> Result<String, String> {
-    berth_api::conversion::convert::convert(object, desired).map_err(|error| error.to_string())
+    berth_api::kinds::convert::convert(object, desired).map_err(|error| error.to_string())
 }
 
 /// Whether an object is small enough to be read: what is not, the controller does not read either.

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::blocked::Cause;
 use crate::feature_gates::Gates;
-use crate::objects::condition::WorkloadStatus;
 use crate::objects::node::Node;
 use crate::objects::node::image::NodeImage;
 use crate::objects::pod::{Metadata, Pod};
@@ -24,6 +23,7 @@ use crate::update::podset::adopt::Orphans;
 use crate::update::podset::history::{self, Revisions};
 use crate::update::podset::{Phases, Scene, Unreadable, Workload};
 use crate::update::revision::Revision;
+use berth_api::fields::condition::WorkloadStatus;
 
 /// A kind that owns pods. A value has what only this kind adds to a [`Snapshot`].
 pub trait PodOwner: Clone + Debug + Sized {

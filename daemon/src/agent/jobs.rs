@@ -13,12 +13,12 @@ use tracing::warn;
 
 use super::clock::now;
 use crate::containers::env::{self, Environments, Stop};
-use crate::containers::inspect::{self, Facts};
 use crate::containers::pre_stop;
 use crate::containers::stops::Begin;
 use crate::nodeimage::NodeImageError;
 use crate::runtime::Runtime;
 use crate::runtime::cri::CriError;
+use crate::runtime::inspect::{self, Facts};
 use crate::tasks::{Key, Outcome, Resolved};
 
 /// What came of a job.

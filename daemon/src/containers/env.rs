@@ -8,8 +8,8 @@ use berth_api::v1beta1::nodeimage::{InspectEnv, InspectPod, InspectedContainer, 
 use k8s_cri::v1::{Container, ContainerState};
 use serde::Deserialize;
 
-use crate::containers::container_hash::container_hash;
 use crate::containers::pre_stop::{self, Hook};
+use crate::runtime::container_hash::container_hash;
 
 /// By container id without its scheme: the variables that it was created with.
 pub type Environments = HashMap<String, BTreeMap<String, String>>;

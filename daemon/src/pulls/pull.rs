@@ -9,12 +9,12 @@ use k8s_cri::v1::{AuthConfig, PodSandboxConfig};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
-use crate::pulls::manifest::Bytes;
 use crate::pulls::pull_secrets::PullSecrets;
 use crate::runtime::Runtime;
 use crate::runtime::containerd::PullWatch;
 use crate::runtime::cri::CriError;
 use crate::runtime::space;
+use crate::tasks::manifest::Bytes;
 use crate::tasks::{Key, Outcome, Resolved};
 
 /// How often the bytes of a pull are looked at.

@@ -16,8 +16,8 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Streaming};
 
-use crate::pulls::manifest::{self, Bytes, Document};
 use crate::runtime::cri::Cri;
+use crate::tasks::manifest::{self, Bytes, Document};
 use berth_api::image::Reference;
 
 pub use progress::PullWatch;

@@ -18,7 +18,7 @@ use k8s_cri::v1::{
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::containers::inspect::POD_UID_LABEL;
+use crate::runtime::inspect::POD_UID_LABEL;
 
 /// How long the runtime may take for an answer, pulls apart.
 const ANSWER: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::turns::TURN_OVER;
 use super::{Key, MESSAGE_MAX, Resolved, Running, State, Task, Tasks, shortened};
-use crate::pulls::manifest::Bytes;
+use crate::tasks::manifest::Bytes;
 
 /// Bytes of all messages of a status together.
 const MESSAGES_MAX: usize = 128 * 1024;

@@ -7,11 +7,9 @@
 //! Only what a mapping touches is ever read ([`json`]): everything else, the template above all, is passed on as the text
 //! that it is. So no object is too deep to be converted, and a conversion takes little more memory than the object's text.
 
-pub mod convert;
 pub(crate) mod json;
 pub(crate) mod mapping;
 pub(crate) mod memory;
-pub mod releases;
 #[cfg(test)]
 mod tests;
 

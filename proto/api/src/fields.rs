@@ -1,5 +1,6 @@
 //! Types and texts that several kinds have in their fields and annotations.
 
+pub mod condition;
 pub mod inplace;
 pub mod lifecycle;
 pub mod ordinals;

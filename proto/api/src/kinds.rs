@@ -8,13 +8,17 @@
 pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
+pub mod convert;
+pub mod crd;
 pub mod daemonset;
 pub mod distributedpoddisruptionbudget;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
+pub mod kind;
 pub mod nodeimage;
 pub mod persistentpodstate;
 pub mod podunavailablebudget;
+pub mod releases;
 pub mod sidecarset;
 pub mod statefulset;
 pub mod uniteddeployment;
@@ -24,7 +28,7 @@ use serde_json::Value;
 use crate::schema::Schema;
 use crate::validation::Violation;
 
-pub use crate::kind::Kind;
+pub use self::kind::Kind;
 pub use crate::version::Version;
 
 /// Registers kinds, in the order of their names: folder, constant and type of each, and `v1beta1` where it has that version.

@@ -11,15 +11,14 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod commands;
-pub mod conversion;
+mod conversion;
 pub mod env_hash;
 pub mod fields;
 pub mod image;
-pub mod kind;
 pub mod kinds;
 pub mod name;
 pub mod names;
-pub mod schema;
+mod schema;
 pub mod text;
 pub mod validation;
 pub mod version;

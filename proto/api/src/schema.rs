@@ -2,7 +2,6 @@
 
 pub(crate) mod absent;
 pub(crate) mod budgets;
-pub mod crd;
 pub(crate) mod field;
 pub(crate) mod patch;
 pub(crate) mod pods;

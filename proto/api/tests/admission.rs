@@ -112,7 +112,7 @@ async fn run(version: &str) -> Result<()> {
         kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?,
     )?;
     // Stored as they are sent, so that no conversion is needed.
-    let mut definitions = berth_api::schema::crd::definitions()?;
+    let mut definitions = berth_api::kinds::crd::definitions()?;
     for definition in definitions
         .iter_mut()
         .flat_map(|definition| definition.pointer_mut("/spec/versions"))

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
+use berth_api::kinds::crd;
 use berth_api::kinds::{KINDS, Kind};
-use berth_api::schema::crd;
 use serde_json::{Value, json};
 
 /// Set, it writes the files instead of comparing them.

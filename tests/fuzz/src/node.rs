@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{InspectPod, NodeImageSpec, NodeImageStatus};
-use berth_daemon::containers::inspect::{Facts, POD_UID_LABEL, inspect, timed};
 use berth_daemon::containers::{env, pre_stop};
-use berth_daemon::pulls::manifest::{Blob, Bytes, Document, parse};
+use berth_daemon::runtime::inspect::{Facts, POD_UID_LABEL, inspect, timed};
+use berth_daemon::tasks::manifest::{Blob, Bytes, Document, parse};
 use berth_daemon::tasks::{Limits, Now, Outcome, Resolved, Tasks};
 use berth_daemon::urgency;
 use jiff::{SignedDuration, Timestamp};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use berth_api::conversion::convert::convert;
+use berth_api::kinds::convert::convert;
 use berth_api::kinds::{self, Kind, Version};
 use berth_api::kinds::{new_violations, violations};
 use berth_api::names::annotation::CONVERSION;

@@ -2,7 +2,7 @@
 
 use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use berth_runtime::client::refusal;
-use berth_runtime::feed::event::{Event, event, page};
+use berth_runtime::store::event::{Event, event, page};
 use berth_workload::objects::claim::Claim;
 use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Pod;

@@ -12,7 +12,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::conversion::convert::convert;
+use berth_api::kinds::convert::convert;
 use berth_api::names::annotation::CONVERSION;
 use berth_workload::objects::pod::Owner;
 use berth_workload::update::revision::{self, HASH_LABEL, Recognised, Revision};

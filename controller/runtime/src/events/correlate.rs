@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_workload::plan::Event;
 use tokio::time::Instant;
 
-use crate::executor::owner::Owner;
+use crate::events::owner::Owner;
 
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);

@@ -1,9 +1,9 @@
 //! The stores in which writes are expected.
 
 use crate::client::{self, Failed};
-use crate::feed::event;
 use crate::object::{Object, Resource};
 use crate::store::Store;
+use crate::store::event;
 use futures::future::BoxFuture;
 use kube::Client;
 use serde_json::value::RawValue;

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::feed::Odd;
 use crate::object::{CONTROLLER_REVISIONS, PODS};
+use crate::store::event::Odd;
 use berth_workload::objects::pod::Pod;
 
 struct Rig {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::event::page;
 use super::{End, Feed};
 use crate::client;
 use crate::object::Object;
+use crate::store::event::page;
 
 /// For one page.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use tokio::time::Instant;
 
-use super::event::{Event, event};
 use super::lines::Lines;
 use super::{End, Feed, is_before, is_told};
 use crate::client::{self, Failed};
 use crate::object::Object;
+use crate::store::event::{Event, event};
 
 /// Until the answer's headers are there.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::version::is_before;
-use crate::feed::event::Odd;
 use crate::object::Object;
+use crate::store::event::Odd;
 
 /// By namespace and name, with the list that showed it last. Nearly always there are none.
 #[derive(Default)]

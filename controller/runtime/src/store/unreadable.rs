@@ -6,8 +6,8 @@ use berth_workload::objects::owner::{OwnerKey, Reference};
 
 use super::version::{is_before, reaches};
 use super::{Store, is_at};
-use crate::feed::event::Odd;
 use crate::object::Object;
+use crate::store::event::Odd;
 
 impl<T: Object> Store<T> {
     /// Calls `hook` when an object has become unreadable, and when one that was has gone. One that has become readable is

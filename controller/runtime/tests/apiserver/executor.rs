@@ -3,8 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_runtime::election::Leadership;
+use berth_runtime::events::Owner;
 use berth_runtime::events::Recorder;
-use berth_runtime::executor::{Executor, Owner, Settings};
+use berth_runtime::executor::{Executor, Settings};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::{CLONE_SETS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS};

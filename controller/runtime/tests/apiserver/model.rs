@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use apiserver::{Objects, Refused};
-use berth_runtime::executor::{Executor, Owner};
+use berth_runtime::events::Owner;
+use berth_runtime::executor::Executor;
 use berth_runtime::object::{CONTROLLER_REVISIONS, PODS, Resource};
 use berth_workload::objects::pod::Condition;
 use berth_workload::plan::{self, Action, Body, PodPatch, Target, Verb};

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail, ensure};
 use berth_cluster::{Cluster, Options};
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_webhook::pods::{Change, Disruption};
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Plan, Step, Target};

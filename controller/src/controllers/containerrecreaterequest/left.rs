@@ -3,7 +3,7 @@
 use berth_kinds::containerrecreaterequest::let_go_of_gone;
 use berth_runtime::Key;
 use berth_runtime::driver::Next;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::PODS;
 use jiff::Timestamp;

@@ -19,7 +19,7 @@ use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::objects::pod::{Metadata, Pod};
 
 use crate::budgets::clusters::Known;
-use crate::budgets::federation::find::{ITSELF, MISSING};
+use crate::budgets::clusters::find::{ITSELF, MISSING};
 use crate::budgets::{Budget, Holds, PodBudgets};
 use crate::stores::watched::Watched;
 

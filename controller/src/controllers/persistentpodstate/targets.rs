@@ -82,7 +82,7 @@ impl PersistentPodStateController {
     }
 
     /// The first of them, as the one on which is told what comes of its wish.
-    pub(super) fn first_generator(&self, key: &Key) -> Option<berth_runtime::executor::Owner> {
+    pub(super) fn first_generator(&self, key: &Key) -> Option<berth_runtime::events::Owner> {
         let Generator {
             resource,
             namespace,
@@ -90,7 +90,7 @@ impl PersistentPodStateController {
             uid,
             ..
         } = self.generators(key).into_iter().next()?;
-        Some(berth_runtime::executor::Owner {
+        Some(berth_runtime::events::Owner {
             resource,
             namespace,
             name,

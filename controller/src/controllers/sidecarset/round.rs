@@ -10,7 +10,7 @@ use berth_kinds::sidecarset::{
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::driver::turn;
-use berth_runtime::executor::Owner;
+use berth_runtime::events::Owner;
 use berth_runtime::{Object, object};
 use berth_workload::plan::{Event, Outcome, Plan, Target};
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! The workloads of a UnitedDeployment's subsets, of all four kinds.
 
 use crate::reconcile::podset::unreadable_in;
-use crate::reconcile::triggers::each;
+use crate::stores::triggers::each;
 use crate::stores::watched::by_namespace;
 use crate::stores::watched::{
     SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS, SUBSET_STATEFUL_SETS, Watched,
@@ -13,8 +13,8 @@ use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_kinds::uniteddeployment::UNITED_DEPLOYMENTS;
 use berth_kinds::uniteddeployment::{SubsetKind, SubsetWorkload};
-use berth_runtime::feed::Odd;
 use berth_runtime::queue::Queue;
+use berth_runtime::store::event::Odd;
 use berth_runtime::{Key, Object, Store};
 use berth_workload::objects::owner::{self, OwnerKey, Reference};
 use berth_workload::objects::pod::Pod;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use berth_api::conversion::releases::{OlderKind, Release};
 use berth_api::kinds::Version;
+use berth_api::kinds::releases::{OlderKind, Release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{DynamicObject, ListParams, Request};
 use kube::{Client, Resource};

@@ -10,15 +10,17 @@ pub(crate) mod inject;
 pub(crate) mod pin;
 pub(super) mod pod_review;
 mod recreate;
+pub(super) mod refusal;
+pub(super) mod review_kinds;
 
 use tokio::time::Instant;
 
 use super::judge::Judge;
-use super::refusal::{Refusal, no_review, unanswered};
-use super::review_kinds::Handler;
 use super::turns::Turns;
 use crate::pods::NotYet;
 use crate::pods::missing::Missing;
+use crate::server::reviews::refusal::{Refusal, no_review, unanswered};
+use crate::server::reviews::review_kinds::Handler;
 use admission::Look;
 use pod_review::Unanswered;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use berth_api::conversion::releases::{self, Release};
+use berth_api::kinds::releases::{self, Release};
 use berth_api::kinds::{
     CLONE_SET, CONTAINER_RECREATE_REQUEST, Kind, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET,
     UNITED_DEPLOYMENT, Version,

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::cause::{Cause, gravest, without_names};
-use crate::objects::condition::StatusCondition;
 use crate::update::podset::Workload;
+use berth_api::fields::condition::StatusCondition;
 
 /// Sets the condition `Blocked` to the gravest cause, or removes it. A cause that the condition names already keeps its words.
 pub fn set_blocked<C: StatusCondition>(

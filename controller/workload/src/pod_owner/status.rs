@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use super::{PodOwner, Snapshot};
 use crate::blocked;
-use crate::objects::condition::WorkloadStatus;
 use crate::plan::{Outcome, Plan};
 use crate::update::podset::history::{self, Revisions};
 use crate::update::revision::Recognised;
+use berth_api::fields::condition::WorkloadStatus;
 
 /// The status to write: equal to the present one when nothing changed. While the revision of a new template is being written,
 /// the status says nothing of the new generation, because a client that waits for that would take the old revision's numbers for it.

@@ -1,6 +1,6 @@
 //! Containers as the runtime lists them: whose they are, and for how long they run.
 
-use crate::containers::inspect::is_of_pod;
+use crate::runtime::inspect::is_of_pod;
 use crate::tasks::Now;
 use berth_api::v1beta1::nodeimage::StopContainer;
 use jiff::{SignedDuration, Timestamp};

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::container::NAME_LABEL;
 use super::*;
-use crate::containers::inspect::{POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL};
 use crate::containers::pre_stop::{self, Hook};
+use crate::runtime::inspect::{POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL};
 
 const SECOND: i64 = 1_000_000_000;
 

@@ -10,7 +10,7 @@ use containerd_client::services::v1::{Info, Status};
 use jiff::Timestamp;
 
 use super::Containerd;
-use crate::pulls::manifest::{Blob, Bytes, Document, MAX_LAYERS};
+use crate::tasks::manifest::{Blob, Bytes, Document, MAX_LAYERS};
 use berth_api::image::Reference;
 
 /// The label of a blob that says where it came from; the registry's host follows.

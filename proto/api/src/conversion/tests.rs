@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::json::Json;
-use crate::conversion::convert::ConversionError;
+use crate::kinds::convert::ConversionError;
 use crate::names::annotation::CONVERSION;
 
 const ALPHA: &str = "apps.kruise.io/v1alpha1";
@@ -20,7 +20,7 @@ const PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
 const TIMEOUT: &str = "apps.kruise.io/image-predownload-timeout-seconds";
 
 fn convert(object: Value, version: &str) -> Result<Value, ConversionError> {
-    crate::conversion::convert::convert(&object.to_string(), version)
+    crate::kinds::convert::convert(&object.to_string(), version)
         .map(|text| serde_json::from_str(&text).unwrap())
 }
 

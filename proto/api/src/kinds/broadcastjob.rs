@@ -7,7 +7,7 @@ mod validation;
 use kube::CustomResourceExt;
 
 pub use self::v1beta1 as v1alpha1;
-use crate::kind::{Kind, read, spec};
+use crate::kinds::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
 

@@ -8,7 +8,7 @@ mod validation;
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use crate::kind::{Kind, read, spec};
+use crate::kinds::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
 use crate::schema::patch::{Patch, at};

@@ -5,7 +5,7 @@ mod validation;
 
 use kube::CustomResourceExt;
 
-use crate::kind::{Kind, read};
+use crate::kinds::kind::{Kind, read};
 use crate::names::POLICY_GROUP;
 use crate::schema::Schema;
 use crate::version::Version;

@@ -7,7 +7,7 @@ pub mod v1beta1;
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use crate::kind::{Kind, read};
+use crate::kinds::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
 use crate::schema::patch::{Patch, at};

@@ -7,7 +7,7 @@ mod validation;
 
 use kube::CustomResourceExt;
 
-use crate::kind::{Kind, read, spec};
+use crate::kinds::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
 

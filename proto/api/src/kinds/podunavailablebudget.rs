@@ -9,7 +9,7 @@ use kube::CustomResourceExt;
 use serde_json::json;
 
 pub use self::v1beta1 as v1alpha1;
-use crate::kind::{Kind, read, spec};
+use crate::kinds::kind::{Kind, read, spec};
 use crate::names::POLICY_GROUP;
 use crate::schema::Schema;
 use crate::schema::patch::{Patch, at};

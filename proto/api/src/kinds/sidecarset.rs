@@ -8,7 +8,7 @@ mod validation;
 use kube::CustomResourceExt;
 
 use self::v1beta1::rules::patches;
-use crate::kind::{Kind, read, spec};
+use crate::kinds::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
 

@@ -7,7 +7,7 @@ use kube::CustomResourceExt;
 
 pub use self::v1beta1 as v1alpha1;
 use self::v1beta1::rules::of_version;
-use crate::kind::{Kind, read};
+use crate::kinds::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
 

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn kinds_are_as_their_types_say() {
-    for ((kind, _), definition) in TABLE.iter().zip(crate::schema::crd::definitions().unwrap()) {
+    for ((kind, _), definition) in TABLE.iter().zip(crate::kinds::crd::definitions().unwrap()) {
         let spec = &definition["spec"];
         let scope = if kind.namespaced {
             "Namespaced"
@@ -138,7 +138,7 @@ fn too_large(schema: &Value, path: &str) -> Vec<String> {
 #[test]
 fn no_number_in_the_spec_of_a_budget_is_too_large_to_be_read() {
     for kind in ["DistributedPodDisruptionBudget", "PodUnavailableBudget"] {
-        let definitions = crate::schema::crd::definitions().unwrap();
+        let definitions = crate::kinds::crd::definitions().unwrap();
         let definition = definitions
             .iter()
             .find(|one| one["spec"]["names"]["kind"] == kind)

@@ -9,7 +9,7 @@ mod validation;
 use kube::CustomResourceExt;
 
 use self::v1beta1::fields::patches;
-use crate::kind::{Kind, read, spec};
+use crate::kinds::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
 

@@ -16,7 +16,7 @@ use super::admission::Look;
 use super::pod_review::{Answer, Head, Unanswered, read};
 use crate::pods::{Injected, Injector, Labels, Lacks, NotYet};
 use crate::server::judge::Judge;
-use crate::server::review_kinds::LARGEST;
+use crate::server::reviews::review_kinds::LARGEST;
 
 /// The most bytes of a warning; a client shows no longer ones.
 const LONGEST_WARNING: usize = 250;

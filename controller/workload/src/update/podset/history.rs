@@ -9,11 +9,11 @@ use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_
 use serde_json::{Value, json};
 
 use super::{Scene, claim_template};
-use crate::objects::condition::WorkloadStatus;
 use crate::objects::pod::Pod;
 use crate::objects::resource::CONTROLLER_REVISIONS;
 use crate::plan::{Action, Body, Deed, Event, Failure, Outcome, Plan, Stage, Step, Verb};
 use crate::update::revision::{self, REVISION_LABEL, Recognised, Revision};
+use berth_api::fields::condition::WorkloadStatus;
 
 /// The revisions of a rollout, for one decision: the templates of these two are read once at most, and gone with it.
 pub struct Revisions {

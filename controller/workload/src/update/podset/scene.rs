@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use super::Phases;
 use crate::feature_gates::Gates;
-use crate::objects::condition::StatusCondition;
 use crate::objects::node::Node;
 use crate::objects::node::image::NodeFacts;
 use crate::objects::node::image::NodeImage;
@@ -27,6 +26,7 @@ use crate::update::inplace::resize::Ability;
 use crate::update::inplace::steps::{self, Phase};
 use crate::update::pod_order::spread::Spread;
 use crate::update::revision::{PodLabels, Revision};
+use berth_api::fields::condition::StatusCondition;
 
 /// What a decision about an owner of pods reads, beside what its kind alone has.
 #[derive(Debug, Clone, Copy)]

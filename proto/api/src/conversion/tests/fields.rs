@@ -144,7 +144,7 @@ fn lacking(definition: &Value) -> Vec<String> {
 #[test]
 fn v1alpha1_has_each_field_or_a_reason() {
     let mut found = BTreeSet::new();
-    for definition in crate::schema::crd::definitions().unwrap() {
+    for definition in crate::kinds::crd::definitions().unwrap() {
         let kind = definition["spec"]["names"]["kind"]
             .as_str()
             .unwrap_or_default()
@@ -203,7 +203,7 @@ const OF_SIDECARS: [&str; 5] = [
 #[test]
 fn schemas_keep_unknown_fields_of_pods() {
     let mut found = 0;
-    for definition in crate::schema::crd::definitions().unwrap() {
+    for definition in crate::kinds::crd::definitions().unwrap() {
         let kind = definition["spec"]["names"]["kind"].as_str().unwrap();
         let places = OF_KUBERNETES
             .iter()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::json::Json;
 use super::{ALPHA, BETA, alpha, beta, memory, to};
-use crate::conversion::convert::convert;
+use crate::kinds::convert::convert;
 use crate::names::annotation::CONVERSION;
 
 /// A CloneSet of v1beta1 with this text as a field of its template.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::rules::{surge_in_place, v1beta1_rules};
+use crate::fields::condition::status_conditions;
 use crate::fields::inplace::InPlaceUpdateStrategy;
 use crate::fields::lifecycle::Lifecycle;
 use crate::fields::template::{PodTemplate, VolumeClaimTemplate};
@@ -280,3 +281,5 @@ pub struct CloneSetCondition {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
+
+status_conditions!(CloneSetCondition with last_update_time in CloneSetStatus);

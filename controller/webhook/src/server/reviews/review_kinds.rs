@@ -2,11 +2,11 @@
 
 use berth_http::{Bodies, BodyLimits};
 
-use super::reviews::admission::Asker;
-use super::turns::{Turns, WAIT};
+use super::admission::Asker;
+use crate::server::turns::{Turns, WAIT};
 
 /// The most bytes of a review that is read.
-pub(super) const LARGEST: usize = 8 << 20;
+pub(in crate::server) const LARGEST: usize = 8 << 20;
 
 /// What bodies of one kind of review may cost. The apiserver converts each object by itself, as it decodes it from etcd, also those of a
 /// list: far above one object's limit (1.5 MiB) is far above every review. A byte is charged as it came, and once more for each text
@@ -23,21 +23,21 @@ const fn bodies(factor: usize, total: usize) -> BodyLimits {
 
 /// The kinds of reviews. Each has memory and a turn of its own, so that a flood of one holds up no other.
 pub(crate) struct Kinds {
-    pub(super) conversions: Kind,
-    pub(super) validations: Kind,
+    pub(in crate::server) conversions: Kind,
+    pub(in crate::server) validations: Kind,
     /// Conversions and validations for who may be anybody.
-    pub(super) strangers: Kind,
-    pub(super) new_pods: Kind,
+    pub(in crate::server) strangers: Kind,
+    pub(in crate::server) new_pods: Kind,
     /// What becomes of pods and namespaces that exist.
-    pub(super) disruptions: Kind,
+    pub(in crate::server) disruptions: Kind,
 }
 
 /// What reviews of a kind share.
-pub(super) struct Kind {
-    pub(super) bodies: Bodies,
+pub(in crate::server) struct Kind {
+    pub(in crate::server) bodies: Bodies,
     /// Of reviews above [`SMALL`] one is read and worked on at a time, beside the other tasks, not among them. Their namespaces
     /// take turns.
-    pub(super) turns: Turns,
+    pub(in crate::server) turns: Turns,
 }
 
 impl Kind {
@@ -50,7 +50,7 @@ impl Kind {
 }
 
 impl Kinds {
-    pub(super) fn new() -> Self {
+    pub(in crate::server) fn new() -> Self {
         Self {
             conversions: Kind::new(bodies(3, 24 << 20)),
             validations: Kind::new(bodies(2, 16 << 20)),
@@ -60,7 +60,7 @@ impl Kinds {
         }
     }
 
-    pub(super) fn of(&self, handler: Handler, is_apiserver: bool) -> &Kind {
+    pub(in crate::server) fn of(&self, handler: Handler, is_apiserver: bool) -> &Kind {
         match handler {
             Handler::Convert | Handler::Validate(_) if !is_apiserver => &self.strangers,
             Handler::Convert => &self.conversions,
@@ -75,7 +75,7 @@ impl Kinds {
 
 /// What a path leads to.
 #[derive(Clone, Copy)]
-pub(super) enum Handler {
+pub(in crate::server) enum Handler {
     Convert,
     Validate(Asker),
     Pin,
@@ -89,7 +89,7 @@ pub(super) enum Handler {
 
 impl Handler {
     /// Whether only the apiserver knows the path.
-    pub(super) fn is_secret(self) -> bool {
+    pub(in crate::server) fn is_secret(self) -> bool {
         !matches!(self, Self::Convert | Self::Validate(Asker::Anybody))
     }
 }

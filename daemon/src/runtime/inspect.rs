@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_cri::v1::{Container, Image};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::containers::container_hash::{self, container_hash};
+use crate::runtime::container_hash::{self, container_hash};
 use berth_api::image::Reference;
 
 /// The label by which the kubelet marks a container with its pod's uid.

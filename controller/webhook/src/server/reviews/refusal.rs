@@ -3,23 +3,26 @@
 use berth_http::BodyError;
 use http::StatusCode;
 
-use super::reviews::pod_review::Unanswered;
+use super::pod_review::Unanswered;
 
 /// A refusal before any review could be read.
-pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
+pub(in crate::server) struct Refusal(
+    pub(in crate::server) StatusCode,
+    pub(in crate::server) String,
+);
 
-pub(super) fn unread(error: BodyError) -> Refusal {
+pub(in crate::server) fn unread(error: BodyError) -> Refusal {
     Refusal(error.status(), error.to_string())
 }
 
-pub(super) fn unanswered(error: Unanswered) -> Refusal {
+pub(in crate::server) fn unanswered(error: Unanswered) -> Refusal {
     match error {
         Unanswered::NoReview(error) => no_review(&error),
         Unanswered::NotYet(error) => Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }
 
-pub(super) fn no_review(error: &serde_json::Error) -> Refusal {
+pub(in crate::server) fn no_review(error: &serde_json::Error) -> Refusal {
     Refusal(
         StatusCode::BAD_REQUEST,
         format!("the body is no review: {error}"),

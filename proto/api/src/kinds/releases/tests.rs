@@ -169,7 +169,7 @@ fn a_memory_of_v1beta1_hides_no_loss() {
 
 #[test]
 fn fields_that_releases_lack_are_fields_of_ours() {
-    for definition in crate::schema::crd::definitions().unwrap() {
+    for definition in crate::kinds::crd::definitions().unwrap() {
         let versions = definition["spec"]["versions"].as_array().unwrap();
         for older in RELEASES
             .iter()

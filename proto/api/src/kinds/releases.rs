@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::conversion::convert::{self, ConversionError};
+use crate::kinds::convert::{self, ConversionError};
 use crate::kinds::{KINDS, Kind, Version};
 use crate::names::annotation::CONVERSION;
 

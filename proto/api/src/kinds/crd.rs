@@ -7,8 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::crd::{MergeError, merge_crds};
 use serde_json::{Map, Value};
 
-use crate::kind::Kind;
 use crate::kinds;
+use crate::kinds::kind::Kind;
 use crate::schema::field::API_DEFAULT;
 use crate::schema::{Schema, patch};
 use crate::version::Version;

@@ -8,7 +8,7 @@ mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
@@ -75,7 +75,7 @@ impl Answering {
     }
 }
 
-type Tell = Box<dyn Fn(&Member) + Send + Sync>;
+type Hook = Box<dyn Fn(&Member) + Send + Sync>;
 
 /// The other clusters.
 pub(crate) struct Clusters {
@@ -84,7 +84,7 @@ pub(crate) struct Clusters {
     answering: Answering,
     contexts: Mutex<Arc<Contexts>>,
     seen: Mutex<Seen>,
-    tell: OnceLock<Tell>,
+    hooks: Mutex<Vec<Hook>>,
 }
 
 impl Clusters {
@@ -100,7 +100,7 @@ impl Clusters {
             answering,
             contexts,
             seen,
-            tell: OnceLock::new(),
+            hooks: Mutex::default(),
         })
     }
 
@@ -109,10 +109,9 @@ impl Clusters {
         !member.cluster.is_empty() && member.cluster != self.settings.own
     }
 
-    /// Who is told when another thing is known of a budget; to be called once.
-    pub(crate) fn on_change(&self, tell: Tell) {
-        // A second one would be a mistake that the first call's value hides.
-        let _ = self.tell.set(tell);
+    /// Registers what is called with a budget of which another thing is known than before.
+    pub(crate) fn on_change(&self, hook: Hook) {
+        self.hooks.lock().push(hook);
     }
 
     /// Looks at the other clusters again and again, as long as budgets name some there. `here`: who reads the Lease of this cluster, where
@@ -215,8 +214,8 @@ impl Clusters {
                     let of_member = seen.members.entry((*member).clone()).or_default();
                     of_member.last.replace(known.clone()).as_ref() != Some(&known)
                 };
-                if let (true, Some(tell)) = (is_new, self.tell.get()) {
-                    tell(member);
+                if is_new {
+                    self.hooks.lock().iter().for_each(|hook| hook(member));
                 }
             })
             .await;

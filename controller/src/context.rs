@@ -1,4 +1,4 @@
-//! What every controller needs to act, and what it does when it has acted.
+//! What every controller needs to act, and the steps after a plan was carried out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,16 +35,16 @@ pub(crate) struct Context {
     pub(crate) resize: Ability,
     /// Does the scheduler bind the pods of DaemonSets?
     pub(crate) assigns_by_scheduler: bool,
-    /// Who pins pods of workloads that are not ours.
+    /// Pins pods of workloads that are not ours.
     pub(crate) pod_pinning: Arc<PodPinning>,
-    /// Who knows the budgets of pods.
+    /// Knows the budgets of pods.
     pub(crate) pod_budgets: Arc<PodBudgets>,
-    /// Who gives new pods the containers of SidecarSets.
+    /// Gives new pods the containers of SidecarSets.
     pub(crate) injection: Arc<Injection>,
 }
 
 impl Context {
-    /// To be asked before a round: have the stores seen what was written for the object with this uid?
+    /// To be called before a round: have the stores seen every write for the object with this uid?
     ///
     /// # Errors
     /// When to look again if not.
@@ -56,10 +56,11 @@ impl Context {
         }
     }
 
-    /// The object as it is when all is seen that was written for it: what was read of it before may be older than that.
+    /// The object after the stores have seen every write for it: an earlier read of it may be older
+    /// than those writes.
     ///
     /// # Errors
-    /// When to look again if not all is seen yet; whoever is gone by then is done.
+    /// When to look again if the stores lack a write; `Next::Done` if the object is gone.
     pub(crate) async fn seen<T: Object>(
         &self,
         store: &Store<T>,
@@ -71,7 +72,8 @@ impl Context {
             .ok_or(Next::Done)
     }
 
-    /// To be asked before a decision about these pods: is what was done to them for others seen in them?
+    /// To be called before a decision about these pods: do they show the writes that other owners
+    /// made to them?
     ///
     /// # Errors
     /// When to look again if not.
@@ -83,7 +85,7 @@ impl Context {
         }
     }
 
-    /// To be called when a round is over: what was written for an object that is gone by then is waited for by nobody.
+    /// To be called when a round is over: forgets the expectations of an object that is gone.
     pub(crate) fn forget_if_gone<T: Object>(&self, store: &Store<T>, of: &T) {
         if store
             .get(of.namespace(), of.name())
@@ -93,8 +95,8 @@ impl Context {
         }
     }
 
-    /// Carries out a plan for an object, writes what the outcome makes of its status, and says when to look again. `None` is
-    /// no status at all: the object goes.
+    /// Carries out a plan for an object, writes the status that follows from the outcome, and says
+    /// when to look again. Without a status (`None`) the object is going.
     pub(crate) async fn carry_out<T: Object, S: Serialize>(
         &self,
         plan: &Plan,
@@ -117,7 +119,8 @@ impl Context {
         next(plan, &outcome, written)
     }
 
-    /// Writes what differs between two statuses of an object, if it is still as it was read.
+    /// Writes the difference between two statuses of an object, if the object is still as it was
+    /// read.
     ///
     /// # Errors
     /// The server's answer.
@@ -133,7 +136,8 @@ impl Context {
         self.write_status(object, target, old, new).await
     }
 
-    /// Writes what differs between two statuses, and tells in an event what needs one.
+    /// Writes the difference between two statuses, and publishes an event for each change that
+    /// needs one.
     ///
     /// # Errors
     /// The server's answer.
@@ -168,13 +172,14 @@ impl Context {
     }
 }
 
-/// What was done to a pod for another owner wakes the pod's owner; at the latest it looks again after this time.
+/// A write to a pod for another owner wakes the pod's owner; the owner looks again after this time
+/// at the latest.
 const AT_LATEST: Duration = Duration::from_secs(1);
 
 /// A decision about more objects than this has a thread to itself.
 pub(crate) const LARGE: usize = 2_000;
 
-/// An object as the target of a write, whatever version it has by then.
+/// An object as the target of a write, at any version.
 fn target<T: Object>(object: &T) -> Target {
     Target {
         namespace: object.namespace().to_owned(),
@@ -184,15 +189,17 @@ fn target<T: Object>(object: &T) -> Target {
     }
 }
 
-/// How long until something is tried again at the latest that a budget of pods did not allow. Most of it is woken when the budget has room.
+/// The longest wait until a write is tried again that a budget refused. Usually the object is woken
+/// when the budget has capacity.
 const HELD: Duration = Duration::from_secs(1);
 
-/// How long until something is tried again that the server refused for what is not in the workload: a policy, a right.
+/// The wait until a write is tried again that the server refused for a cause outside the workload,
+/// such as a policy or a right.
 pub(crate) const REFUSED: Duration = Duration::from_secs(60);
 
-/// When to look again. A refused template waits for a change; what is refused otherwise is tried again now and then, for
-/// nothing tells when a policy is mended; everything else is tried again, ever more slowly. What somebody else changed
-/// meanwhile is no failure.
+/// When to look again. A refused template waits for a change. Other refusals are tried again now
+/// and then, because no watch reports that a policy was mended. All other failures are retried with
+/// backoff. A conflict with another writer is no failure.
 pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>) -> Next {
     let failures = || {
         outcome

@@ -1,4 +1,5 @@
-//! New pods get the containers of the SidecarSets that select them: for which the pod webhook is called, and what it answers.
+//! New pods get the containers of the SidecarSets that select them: for which pods the pod webhook
+//! is called, and what it answers.
 
 mod answer;
 mod narrowed;
@@ -33,7 +34,7 @@ pub(crate) use narrowed::Narrowed;
 use probes::Probes;
 use selectors::{Compiled, Selectors};
 
-/// Who injects, and what for.
+/// Decides which containers new pods get.
 pub(crate) struct Injection {
     asks: Arc<WebhookRules>,
     gates: Gates,
@@ -42,9 +43,9 @@ pub(crate) struct Injection {
     protected: BTreeSet<String>,
     /// `None` where no pod gets containers.
     stores: Option<InjectionStores>,
-    /// The text of the rules that were read last, and what it says.
+    /// The text of the injection rules that were read last, and the parsed rules.
     rules: Mutex<(String, Arc<Rules>)>,
-    /// By name: a SidecarSet as it was last asked for, and what it asks for.
+    /// By name: a SidecarSet as it was last read, and what was computed from it.
     latest: Mutex<BTreeMap<String, LastAsked>>,
     /// What dry runs of pods' creations have shown.
     probes: Probes,
@@ -72,14 +73,15 @@ impl InjectionStores {
     }
 }
 
-/// A SidecarSet, and what is asked of it.
+/// A SidecarSet, and what was computed from it.
 type LastAsked = (Arc<SidecarSet>, Arc<Latest>);
 
-/// What is asked of a SidecarSet for each pod.
+/// What each injection needs of a SidecarSet.
 struct Latest {
     selectors: Compiled,
-    /// Hashes take time, so they are of those that select a pod. A revision that was just made has the name that was computed before
-    /// it, so what is known stays true.
+    /// Hashes take time, so they are computed only for a SidecarSet that selects a pod. A revision
+    /// that was just made has the name that was computed before it existed, so the value stays
+    /// right.
     wanted: OnceLock<Wanted>,
 }
 
@@ -118,7 +120,7 @@ impl Injection {
     }
 
     fn follow(self: &Arc<Self>, sets: &Store<Watched<SidecarSet>>) {
-        // The store holds its hooks, so a hook must not hold the store.
+        // The store owns its hooks. A hook that held the store would be a reference cycle.
         let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
         sets.on_change(move |change| {
             let is_asked_as_before = matches!(
@@ -145,7 +147,8 @@ impl Injection {
         self.gates
     }
 
-    /// Would nobody inject into the pod, whatever selects it? The webhook is not called for such a pod, so it misses nothing.
+    /// Whether the pod gets no containers, whichever SidecarSet selects it. The webhook is not
+    /// called for such a pod, so the pod lacks nothing.
     pub(crate) fn leaves_alone(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
         self.protected.contains(&*pod.metadata.namespace)
             || pod.metadata.annotation(MIRROR_POD).is_some()
@@ -164,12 +167,13 @@ impl Injection {
         self.protected.contains(namespace)
     }
 
-    /// To be told when it was written for whose pods the webhook is called.
+    /// Adds a hook, called when it was written for which pods the webhook is called.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.asks.on_written(hook);
     }
 
-    /// Would no pod of the namespace get containers, whatever selects it?
+    /// Why no pod of the namespace would get containers, whichever SidecarSet selects it; `None` if
+    /// its pods do get them.
     pub(crate) fn leaves_out(&self, namespace: &Watched<Namespace>) -> Option<LeftOut> {
         if self.protects(namespace.name()) {
             Some(LeftOut::Protected)
@@ -185,7 +189,8 @@ impl Injection {
             .map_or(0, |stores| stores.sets.all().len())
     }
 
-    /// Is the webhook called for pods that the SidecarSet selects, by its selectors as they are here?
+    /// Is the webhook called for pods that the SidecarSet selects, by its selectors as they are
+    /// here?
     pub(crate) fn asked(&self, set: &SidecarSet) -> Asked {
         let ask = ask_of(set);
         if !self.gates.has(Gate::PodWebhook) {
@@ -199,7 +204,8 @@ impl Injection {
         }
     }
 
-    /// For which pods that the SidecarSet selects the webhook is called, by what others have made of its entry.
+    /// For which pods that the SidecarSet selects the webhook is called, after the changes that
+    /// other writers made to its entry.
     pub(crate) fn narrowed(&self, set: &SidecarSet) -> Narrowed {
         let entry = ask_of(set).map(|ask| ask.entry(&self.protected));
         Narrowed::new(
@@ -215,7 +221,7 @@ impl Injection {
         if let Some((read, latest)) = all.get_mut(set.name())
             && is_the_same(read, &set.0)
         {
-            // The next look at it compares nothing but where it is.
+            // The same content at another address: from now on a comparison of addresses is enough.
             *read = set.0.clone();
             return latest.clone();
         }
@@ -232,7 +238,8 @@ impl Injection {
     }
 }
 
-/// Does a pod get the same of both? Numbers of pods in a status, which changes every second while pods are created, change nothing.
+/// Does a pod get the same from both? Numbers of pods in a status change every second while pods
+/// are created, and change nothing here.
 fn is_the_same(read: &Arc<SidecarSet>, now: &Arc<SidecarSet>) -> bool {
     let named = |set: &SidecarSet| {
         let status = set.status.as_ref();
@@ -254,7 +261,7 @@ fn suffix() -> String {
     revision::safe(&random)
 }
 
-/// By SidecarSet: the revision of whose containers the pod has some already.
+/// By SidecarSet: the revision whose containers the pod has already.
 fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
     let text = pod["metadata"]["annotations"][HASH].as_str();
     let records = records::read(text).into_iter();
@@ -267,8 +274,8 @@ fn is_untouched(namespace: &Watched<Namespace>) -> bool {
     namespace.0.metadata.label(UNTOUCHED.0) == Some(UNTOUCHED.1)
 }
 
-/// Would the webhook be called for the pod if it were selected, in a namespace that is not protected? Of one that is not known nobody
-/// can tell.
+/// Would the webhook be called for the pod if it were selected, in a namespace that is not
+/// protected? No if the namespace is not known.
 fn may_be_called_for(pod: &Value, namespace: Option<&Watched<Namespace>>) -> bool {
     let is_mirror = !pod["metadata"]["annotations"][MIRROR_POD].is_null();
     !is_mirror && namespace.is_some_and(|namespace| !is_untouched(namespace))
@@ -285,7 +292,7 @@ fn fails_closed(set: &SidecarSet) -> bool {
         .is_some_and(|policy| policy == "Fail")
 }
 
-/// What the SidecarSet asks for; a paused one asks for nothing.
+/// The rule for the SidecarSet; a paused one has none.
 fn ask_of(set: &SidecarSet) -> Option<SidecarAsk> {
     Some(SidecarAsk {
         name: set.metadata.name.clone().unwrap_or_default(),

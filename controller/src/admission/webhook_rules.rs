@@ -1,4 +1,5 @@
-//! What each kind asks of the pod webhook, joined, and handed to its keeper as long as this replica leads.
+//! Joins the pods for which each kind wants the pod webhook called. While this replica leads, it
+//! hands the result to the task that writes the webhook configuration.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,17 +13,17 @@ use berth_webhook::pods::{Added, Asks, ReadinessGate};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-/// Changes that come close together are one write. The first of them does not wait: a pod may be created right behind what asks
-/// for it.
+/// Changes that come close together become one write. The first change does not wait, because a pod
+/// may be created right after the object that asks for the webhook.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// A kind that asks for pods.
+/// A kind that wants the webhook called for some pods.
 pub(crate) trait WebhookRule: Send + Sync {
-    /// Adds what it asks for; `false` while that is not known yet.
+    /// Adds the pods of this kind; `false` while they are not known yet.
     fn add_to(&self, asks: &mut Asks) -> bool;
 }
 
-/// Asks for all pods but those of these namespaces, for the readiness gate.
+/// Asks for all pods except those of these namespaces, for the readiness gate.
 #[derive(Debug)]
 pub(crate) struct AllGated(pub(crate) BTreeSet<String>);
 
@@ -46,54 +47,57 @@ impl WebhookRule for AllRequests {
 
 type Hook = Box<dyn Fn() + Send + Sync>;
 
-/// Those that ask, and where it is written.
+/// The kinds that ask, and the channels to the task that writes the configuration.
 #[derive(Default)]
 pub(crate) struct WebhookRules {
     webhook: OnceLock<PodWebhook>,
     asking: Mutex<Vec<Arc<dyn WebhookRule>>>,
     changed: Notify,
-    /// Told when what is asked for was written, or others have added to it.
+    /// Called when the configuration was written, or when other writers have added to it.
     hooks: Mutex<Vec<Hook>>,
 }
 
 impl WebhookRules {
-    /// One more that asks.
+    /// Adds a kind that asks.
     pub(crate) fn ask(&self, asking: Arc<dyn WebhookRule>) {
         self.asking.lock().push(asking);
     }
 
-    /// To be told when what is asked for was written, or others have added to it.
+    /// Adds a hook, called when the configuration was written, or when other writers have added to
+    /// it.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.hooks.lock().push(Box::new(hook));
     }
 
-    /// Something else may be asked for now.
+    /// To be called when a kind may ask for other pods than before.
     pub(crate) fn changed(&self) {
         self.changed.notify_one();
     }
 
-    /// Where it is written to; to be called once.
+    /// Sets the channels to the task that writes the configuration; to be called once.
     pub(crate) fn connect(&self, webhook: PodWebhook) {
-        // A second one would be a mistake that the first call's value hides: there is one server.
+        // A second call would be a bug, and the first value hides it: there is one server.
         let _ = self.webhook.set(webhook);
     }
 
-    /// Is it so of what was written last, and is it still asked for?
+    /// Whether this holds for the rules that were written last, and still holds for the wanted
+    /// rules.
     pub(crate) fn has_written(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
         self.webhook
             .get()
             .is_some_and(|webhook| webhook.stands_before(is_so))
     }
 
-    /// Is it so of what is asked for?
+    /// Whether this holds for the wanted rules.
     pub(crate) fn wants(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
         self.webhook
             .get()
             .is_some_and(|webhook| webhook.wanted.borrow().as_ref().is_some_and(is_so))
     }
 
-    /// Whether no other replica has the say in the entries, as far as this one knows: it leads and has written them, or nobody asks here,
-    /// and none is to be written. A replica that follows is asked by what the leader wants, which may have other settings.
+    /// Whether no other replica decides on the entries, as far as this replica knows: it leads and
+    /// has written them, or no kind asks here and no entries are to be written. A follower is
+    /// called by the entries of the leader, which may have other settings.
     pub(crate) fn are_its_own(&self) -> bool {
         self.nobody_asks() || self.has_written(|_| true)
     }
@@ -102,7 +106,8 @@ impl WebhookRules {
         self.asking.lock().is_empty()
     }
 
-    /// What others have added to the entries of SidecarSets; `None` before they were read. Where there is no webhook it is nothing.
+    /// What other writers have added to the entries of SidecarSets; `None` before the entries were
+    /// read. Without a webhook nothing was added.
     pub(crate) fn added(&self) -> Option<Added> {
         self.webhook.get().map_or_else(
             || Some(Added::default()),
@@ -110,7 +115,7 @@ impl WebhookRules {
         )
     }
 
-    /// Whether an apiserver calls without the token that it is to show.
+    /// Whether an apiserver calls without the token that the configuration asks for.
     pub(crate) fn lacks_token(&self) -> bool {
         self.webhook
             .get()
@@ -121,7 +126,7 @@ impl WebhookRules {
         self.hooks.lock().iter().for_each(|hook| hook());
     }
 
-    /// What all ask for, once all know.
+    /// The rules of all kinds together, once every kind knows its own.
     fn all(&self) -> Option<Asks> {
         let asking = self.asking.lock();
         let mut asks = Asks::default();
@@ -131,8 +136,8 @@ impl WebhookRules {
             .then_some(asks)
     }
 
-    /// Where it is told what is asked for. Where nobody asks, and there are entries of ours, that is nothing: what kinds asked for that
-    /// are switched off is taken out.
+    /// The channels to the task that writes the configuration. If no kind asks but entries of ours
+    /// exist, the wanted rules are empty, so that entries of disabled kinds are removed.
     fn keeper(&self, has_entries: bool) -> Option<PodWebhook> {
         self.webhook
             .get()
@@ -140,7 +145,8 @@ impl WebhookRules {
             .cloned()
     }
 
-    /// Tells the webhook's keeper, as long as this replica leads, and the hooks when it is written.
+    /// Hands the rules to the task that writes the configuration while this replica leads, and
+    /// calls the hooks when they were written.
     pub(crate) async fn keep(
         self: Arc<Self>,
         has_entries: bool,
@@ -157,7 +163,7 @@ impl WebhookRules {
             mut lacks_token,
         } = webhook;
         loop {
-            // A replica that never leads is asked to end all the same.
+            // A replica that never leads must stop, too.
             tokio::select! {
                 () = leadership.acquired() => {}
                 () = stop.cancelled() => return,
@@ -168,7 +174,8 @@ impl WebhookRules {
                     let Some(asks) = self.all() else { return false };
                     let is_other = wanted
                         .send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
-                    // What came back before it was taken out is written by nobody, so nobody tells of it.
+                    // If the wanted rules return to the written ones before a write, no write
+                    // happens that would call the hooks.
                     if is_other && *written.borrow() == Some(asks) {
                         self.tell();
                     }
@@ -178,7 +185,8 @@ impl WebhookRules {
                     want(&wanted, &written);
                     tokio::select! {
                         () = self.changed.notified() => {
-                            // A status that changed asks for nothing else: what comes behind it need not wait.
+                            // A changed status changes no rule, so a change right after it need not
+                            // wait.
                             if want(&wanted, &written) {
                                 tokio::time::sleep(GATHER).await;
                             }

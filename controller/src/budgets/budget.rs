@@ -1,4 +1,4 @@
-//! A budget of either kind, as whoever draws from it needs it.
+//! A budget of either kind, in the form that reservations need.
 
 use std::sync::Arc;
 
@@ -30,13 +30,13 @@ use crate::stores::watched::Watched;
 /// A budget of either kind.
 #[derive(Debug, Clone)]
 pub(crate) enum Budget {
-    /// The peer's.
+    /// OpenKruise's kind.
     Unavailable(Arc<PodUnavailableBudget>),
-    /// One that federates others.
+    /// The kind that can name other budgets in `federation`.
     Distributed(Arc<DistributedPodDisruptionBudget>),
 }
 
-/// Which budget. Budgets are drawn from in this order.
+/// Identifies a budget. Requests reserve from budgets in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BudgetKey {
     pub(crate) resource: Resource,
@@ -44,7 +44,7 @@ pub(crate) struct BudgetKey {
 }
 
 impl BudgetKey {
-    /// As messages name it.
+    /// The name of the budget in messages.
     pub(in crate::budgets) fn words(&self) -> String {
         format!(
             "{} {}/{}",
@@ -54,7 +54,7 @@ impl BudgetKey {
 }
 
 impl Budget {
-    /// An object as it is written; `None` where it is no budget, or beyond the limits.
+    /// Parses the text of an object; `None` if it is no budget, or beyond the limits.
     pub(in crate::budgets) fn read(resource: &str, object: &str) -> Option<Self> {
         let is_distributed = resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS.plural;
         if !is_distributed && resource != POD_UNAVAILABLE_BUDGETS.plural {
@@ -102,12 +102,13 @@ impl Budget {
         }
     }
 
-    /// The pods that go when another has come.
+    /// The pods that go once they have a replacement.
     pub(in crate::budgets) fn replacements(&self) -> &[Replacement] {
         self.ledger().map_or(&[], |ledger| &ledger.replacements)
     }
 
-    /// Which budgets of its kind count before it in its namespace: those of a smaller age.
+    /// The budget's age: among the budgets of its kind and namespace, those with a smaller value
+    /// count first.
     pub(in crate::budgets) fn age(&self) -> (Option<Timestamp>, String) {
         let ObjectMeta {
             creation_timestamp,
@@ -120,7 +121,7 @@ impl Budget {
         )
     }
 
-    /// Whether a workload that it names says which pods are its, and how many.
+    /// Whether a target workload says which pods are its, and how many.
     pub(in crate::budgets) fn is_by_target(&self) -> bool {
         matches!(self, Self::Unavailable(budget) if budget.spec.target_ref.is_some())
     }
@@ -133,7 +134,8 @@ impl Budget {
         }
     }
 
-    /// What the leader has told of each of those that are here; of the others nothing that counts.
+    /// The part of the leader's status about each member. Only members in this cluster have numbers
+    /// that count.
     pub(in crate::budgets) fn told(&self, is_here: impl Fn(&Member) -> bool) -> Vec<Told> {
         let Self::Distributed(budget) = self else {
             return Vec::new();
@@ -176,7 +178,7 @@ impl Budget {
         told.collect()
     }
 
-    /// Whether somebody of this cluster who names that one names this budget.
+    /// Whether a member entry of a budget in this cluster means this budget.
     pub(crate) fn is_named_by(&self, member: &Member) -> bool {
         let ObjectMeta {
             namespace, name, ..
@@ -189,13 +191,15 @@ impl Budget {
         is_it && is_kind && matches!(self, Self::Distributed(_))
     }
 
-    /// Whether it holds no pod any more. A floor binds on after the budget was deleted, until nobody counts on it.
+    /// Whether it holds no pod any more. A floor stays in force after the budget was deleted, until
+    /// no other cluster counts on it.
     pub(in crate::budgets) fn is_over(&self) -> bool {
         let is_kept = matches!(self, Self::Distributed(budget) if budget.status.as_ref().is_some_and(|status| status.floor.is_some()));
         self.metadata().deletion_timestamp.is_some() && !is_kept
     }
 
-    /// The budget's own pods and its ledger, in the form that is decided on. How many own pods must stay depends on others.
+    /// The budget's own pods and its ledger, in the form that decisions use. How many own pods must
+    /// stay depends on other budgets.
     pub(in crate::budgets) fn account(&self) -> PodUnavailableBudgetStatus {
         match self {
             Self::Unavailable(budget) => budget.status.clone().unwrap_or_default(),
@@ -213,7 +217,7 @@ impl Budget {
         }
     }
 
-    /// How many pods may go, as written.
+    /// How many pods may go, by the written status.
     pub(in crate::budgets) fn allowed(&self) -> i32 {
         match self {
             Self::Unavailable(budget) => budget
@@ -227,12 +231,12 @@ impl Budget {
         }
     }
 
-    /// Whether something was drawn and given back since the last count.
+    /// Whether capacity was reserved and released since the last count.
     pub(in crate::budgets) fn is_to_be_recounted(&self) -> bool {
         self.ledger().is_some_and(|ledger| ledger.recount)
     }
 
-    /// As it is judged.
+    /// The form that decisions on requests use.
     pub(in crate::budgets) fn as_judged<'a>(&self, name: &'a str, holds: &'a Holds) -> Account<'a> {
         let floor = match self {
             Self::Unavailable(_) => None,
@@ -271,7 +275,7 @@ impl Budget {
         }
     }
 
-    /// The patch of a ledger, which fails where it is another by then; `None` where nothing changes.
+    /// The patch of a ledger. It fails if the ledger has changed since; `None` if nothing changes.
     pub(in crate::budgets) fn patch(&self, account: &PodUnavailableBudgetStatus) -> Option<Value> {
         let patch = merge_patch(&self.status()?, &self.with_account(account).status()?)?;
         let ObjectMeta {
@@ -298,7 +302,7 @@ impl Budget {
 pub(crate) struct Holds {
     pub(crate) rules: Result<Rules, Fault>,
     selector: Option<Selector>,
-    /// Whose pods, where nobody has counted yet which those are.
+    /// The target workload, while no count has said yet which pods are its.
     target: Option<TargetReference>,
 }
 
@@ -330,7 +334,7 @@ impl Holds {
         }
     }
 
-    /// As these gates have what it is protected from.
+    /// With the operations that these feature gates protect pods from.
     pub(in crate::budgets) fn with_gates(self, gates: Gates) -> Self {
         Self {
             rules: self.rules.map(|rules| rules.with_gates(gates)),
@@ -347,7 +351,7 @@ impl Holds {
         }
     }
 
-    /// The same, and of a budget whose target has not said yet which pods are its, any pod.
+    /// As [`Self::selects`], but any pod if the target has not said yet which pods are its.
     pub(crate) fn may_select(&self, pod: &Metadata) -> bool {
         (self.selector.is_none() && self.target.is_some()) || self.selects(pod)
     }
@@ -357,7 +361,7 @@ impl Holds {
         self.selects(pod) && !self.rules.as_ref().is_ok_and(|rules| rules.ignores(pod))
     }
 
-    /// Which pods.
+    /// The selector of its pods.
     pub(in crate::budgets) fn selector(&self) -> Option<&Selector> {
         self.selector.as_ref()
     }

@@ -1,4 +1,5 @@
-//! Other clusters, by reads alone: what the budgets there have that ours name, and what may be counted on while they are silent.
+//! Reads budgets of other clusters that budgets here name, and keeps what may be counted on while
+//! those clusters are silent. It writes nothing there.
 
 mod contexts;
 pub(crate) mod find;
@@ -36,21 +37,21 @@ use pulse::{Lease, Pulse};
 pub(crate) use seen::Known;
 use seen::{Seen, Way};
 
-/// How long until the other clusters are looked at again.
+/// How long until the other clusters are read again.
 const PERIOD: Duration = Duration::from_secs(2);
 /// How long one read of another cluster may take: the apiserver here waits for the answer.
 const READ: Duration = Duration::from_secs(2);
-/// How long the budgets of a cluster are read before its Lease is felt again.
+/// How long the budgets of a cluster are read before its Lease is read again.
 const ROUND: Duration = Duration::from_secs(4);
 /// How many budgets of a cluster are read at once.
 const AT_ONCE: usize = 8;
-/// As much of another server's words is told.
+/// The most characters of another server's message that ours repeat.
 const LONGEST: usize = 256;
 
 /// How the other clusters are found.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// Our own name among them; may be empty.
+    /// Our own name among the clusters; may be empty.
     pub(crate) own: String,
     /// The file that names the others.
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -58,7 +59,7 @@ pub(crate) struct Settings {
     pub(crate) lease: String,
 }
 
-/// How many of the others answer, and count.
+/// How many of the other clusters answer, and count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answering(Family<ClusterLabel, Gauge>);
 
@@ -114,8 +115,8 @@ impl Clusters {
         self.hooks.lock().push(hook);
     }
 
-    /// Looks at the other clusters again and again, as long as budgets name some there. `here`: who reads the Lease of this cluster, where
-    /// there is one, by which others are told from it.
+    /// Reads the other clusters periodically, as long as budgets name some there. `here` reads the
+    /// Lease of this cluster, if there is one. That Lease tells this cluster from the others.
     pub(crate) async fn follow(
         &self,
         here: Option<Client>,
@@ -133,7 +134,8 @@ impl Clusters {
             }
             self.forget_all_but(&by_cluster);
             let here = here.as_ref().filter(|_| !by_cluster.is_empty());
-            // All Leases first: two clusters are told apart when each was seen since the other is known.
+            // All Leases first: two clusters are known to differ once each was read after the other
+            // became known.
             tokio::join!(
                 self.feel_here(here),
                 join_all(by_cluster.keys().map(|cluster| self.feel(cluster)))
@@ -190,7 +192,7 @@ impl Clusters {
         seen.members.retain(|member, _| is_named(member));
     }
 
-    /// Looks at one cluster: does it count, and what do these budgets have?
+    /// Reads one cluster: does it count, and what do these budgets have?
     async fn look(&self, cluster: &str, members: &[Member]) {
         let (answers, label) = (
             self.way(cluster).is_ok(),
@@ -199,7 +201,8 @@ impl Clusters {
             },
         );
         self.answering.0.get_or_create(&label).set(answers.into());
-        // However many are named: the Lease is felt again in time. What is not reached now may be the first the next time.
+        // The round ends in time for the next read of the Lease, however many budgets are named.
+        // The random order gives each budget its chance to be read.
         let mut members: Vec<_> = members.iter().collect();
         fastrand::shuffle(&mut members);
         let _ = timeout(ROUND, self.read_all(&members)).await;
@@ -237,7 +240,7 @@ impl Clusters {
         self.seen().note_here(read, sent, Instant::now());
     }
 
-    /// The Lease of a cluster, and when it was asked for.
+    /// The Lease of a cluster, and when its read was sent.
     async fn lease(&self, client: &Client) -> (Result<Lease, String>, Instant) {
         let sent = Instant::now();
         let read = match timeout(
@@ -252,8 +255,9 @@ impl Clusters {
         (read, sent)
     }
 
-    /// What a budget of another cluster has, by a read that no cache answers; or what may be counted on without one. Where a cluster falls
-    /// silent without a word, those wait in vain that ask at that moment, and nobody after them.
+    /// What a budget of another cluster has, by a read that no cache answers; or what may be
+    /// counted on without one. When a cluster falls silent, only the reads of that moment wait for
+    /// it. Later ones fail at once.
     pub(crate) async fn read(&self, member: &Member) -> Known {
         let (client, way) = match self.way(&member.cluster) {
             Ok(way) => way,
@@ -272,7 +276,7 @@ impl Clusters {
         }
     }
 
-    /// What is known of a budget since it was looked at last.
+    /// What the last read of a budget showed.
     pub(crate) fn last(&self, member: &Member) -> Known {
         let last = self
             .seen()
@@ -282,9 +286,10 @@ impl Clusters {
         last.unwrap_or_else(|| self.without(member, "was not asked yet".to_owned()))
     }
 
-    /// A client of a cluster that is known to answer, to count, and not to be this one; and where it leads.
+    /// A client of a cluster that is known to answer, to count, and not to be this one; and where
+    /// it leads.
     fn way(&self, cluster: &str) -> Result<(Client, Way), String> {
-        // Both at one moment: what a new context leads to must not be taken for what the old one led to.
+        // Both at one moment: a new context may lead to another cluster than the old one did.
         let seen = self.seen();
         let client = self.contexts().client(cluster)?;
         Ok((client, seen.way(cluster, Instant::now())?))
@@ -362,7 +367,7 @@ fn late() -> String {
     format!("no answer within {} s", READ.as_secs())
 }
 
-/// Another server's words, and the remedy where it is known.
+/// Another server's message, and the remedy if it is known.
 fn words(failed: &Failed) -> String {
     let words: String = failed
         .message

@@ -1,4 +1,4 @@
-//! How many pods are expected of the workloads of a budget, as they are now.
+//! How many pods the workloads of a budget want now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::budgets::expected_pods::{ExpectedPods, Uncounted, Workloads};
 use crate::budgets::{Budget, Holds, PodBudgets, views};
 
 impl PodBudgets {
-    /// Whether the request is that the pod goes because its workload goes, which no budget keeps.
+    /// Whether the request deletes the pod because its workload goes. No budget holds such a pod.
     pub(in crate::budgets) async fn is_garbage_that_goes(
         &self,
         pod: &Pod,
@@ -29,7 +29,7 @@ impl PodBudgets {
 
     /// Whether the pod goes because its workload goes.
     async fn is_garbage(&self, pod: &Pod) -> bool {
-        // One that was taken from its ReplicaSet still goes with its Deployment.
+        // A pod that was released from its ReplicaSet still goes with its Deployment.
         let owner = match pod.metadata.controller() {
             None if is_released(&pod.metadata) => pod
                 .metadata
@@ -39,7 +39,7 @@ impl PodBudgets {
             owner => owner,
         };
         let Some(owner) = owner else { return false };
-        // Refused by an earlier answer, the pod of a workload that has just gone would stay.
+        // Reads anew: by a cached answer a pod would stay although its workload has just gone.
         self.expected
             .wanted
             .apart()
@@ -47,9 +47,10 @@ impl PodBudgets {
             .await
     }
 
-    /// How many pods are expected now, for whoever the written ledger refuses; `None` where nobody knows. Nobody does where this replica
-    /// has not read its pods, or older ones than the last count had: of workloads whose pods it has not seen nobody would be asked, and
-    /// pods would go that the budget keeps.
+    /// How many pods are expected now, read when the written ledger refuses a request; `None` if
+    /// that is not known. It is not known if this replica has not read the pods, or only older ones
+    /// than the last count. Workloads of pods that it has not seen would be left out, and pods
+    /// could go that the budget holds.
     pub(in crate::budgets) async fn total(&self, budget: &Budget, holds: &Holds) -> Option<usize> {
         if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
             return Some(total);
@@ -70,7 +71,8 @@ impl PodBudgets {
             .ok()
     }
 
-    /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace: for a count.
+    /// How many pods the workload of a budget wants, or else the workloads of its pods among all
+    /// pods of its namespace. For a count.
     pub(crate) async fn wanted(
         &self,
         budget: &Budget,
@@ -95,7 +97,8 @@ impl PodBudgets {
             return expected.of_target(namespace, target).await;
         }
         let members = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned();
-        // Those that were taken from their ReplicaSet are there until they go; it has others in their place, or soon.
+        // Released pods exist until they are deleted; their ReplicaSet has others in their place,
+        // or will soon.
         let (released, members): (Vec<_>, Vec<_>) =
             members.partition(|pod| is_released(&pod.metadata));
         let total = expected.of_owners(namespace, &members).await?;
@@ -105,7 +108,7 @@ impl PodBudgets {
         })
     }
 
-    /// What workloads of pods want, each asked for once.
+    /// How many pods workloads want, with one read for each workload.
     pub(crate) fn workloads(&self) -> Workloads<'_> {
         Workloads::new(&self.expected.counted)
     }
@@ -117,7 +120,7 @@ impl PodBudgets {
         changed.insert(namespace.to_owned(), Instant::now());
     }
 
-    /// When the workloads of a counted budget are asked again at the latest.
+    /// When the workloads of a counted budget are read again at the latest.
     pub(crate) fn asked_again(&self, budget: &Budget, view: &View, told: &[Condition]) -> Duration {
         let rules = &self.holds(budget).rules;
         let is_known = rules

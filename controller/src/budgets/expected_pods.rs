@@ -1,5 +1,5 @@
-//! How many pods workloads want, as they say now: read from the apiserver, for a budget that speaks of an earlier number would hold
-//! a scale-down, or let too many go.
+//! How many pods workloads want now. The numbers come from the apiserver, because an older number
+//! would make a budget refuse a scale-down, or let too many pods go.
 
 mod reads;
 pub(crate) mod recent;
@@ -26,18 +26,20 @@ use tokio::time::Instant;
 use crate::budgets::expected_pods::recent::Recent;
 use wants::{Says, Wants};
 
-/// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
+/// The most workloads whose pods one budget holds by a selector. A count reads each of them.
 const MOST_OWNERS: usize = 64;
-/// The most of them that are asked for although only pods are left of them that have ended.
+/// The most workloads that a count reads although all their remaining pods have ended.
 const MOST_OF_ENDED: usize = 16;
-/// The most owners above a pod, one above the other.
+/// The most levels of owners above a pod.
 const MOST_LEVELS: usize = 5;
 /// The most kinds that are remembered.
 const MOST_KINDS: usize = 256;
-/// So long it is remembered that a kind has no scale: whoever gives it one tells nobody here.
+/// How long a replica remembers that a kind has no scale. No watch reports that a definition got
+/// one.
 const WITHOUT_SCALE: Duration = Duration::from_secs(60);
 
-/// Asks workloads how many pods they want, and remembers which kinds there are. Each workload is read once a second for all who ask.
+/// Reads how many pods workloads want, and remembers which kinds there are. All callers share one
+/// read of a workload each second.
 #[derive(Clone)]
 pub(crate) struct ExpectedPods {
     client: Client,
@@ -49,23 +51,25 @@ pub(crate) struct ExpectedPods {
 /// What the apiserver says of a workload; `None` where it is gone.
 type Read<T> = Result<Option<T>, Uncounted>;
 
-/// Where a kind is served, and what says how many pods an object of it wants.
+/// Where a kind is served, and which field says how many pods an object of the kind wants.
 #[derive(Clone)]
 struct Kind {
     name: GroupVersionKind,
     plural: String,
     says: Says,
-    /// Since when that is known.
+    /// When this was read.
     since: Instant,
 }
 
 impl Kind {
-    /// Whether it need not be asked for again. Where one is not served any more, or has no scale any more, a read of it says so.
+    /// Whether the kind need not be read again. If a kind is no longer served or has no scale any
+    /// more, a read of its objects says so.
     fn is_current(&self) -> bool {
         self.says != Says::Nothing || self.since.elapsed() < WITHOUT_SCALE
     }
 
-    /// By what an answer about an object of this kind is found, which names the object by `said` where it is a fault.
+    /// The key of a cached answer about an object of this kind. A fault names the object by `said`,
+    /// so `said` is part of the key.
     fn asked(&self, namespace: &str, name: &str, said: &str) -> String {
         let Self {
             name:
@@ -79,7 +83,8 @@ impl Kind {
         format!("{group}/{version}/{kind}/{namespace}/{name} {said}")
     }
 
-    /// Why an object of this kind is not counted that the controller may not read. What says nothing of its pods need not be read.
+    /// Why an object of this kind is not counted: the controller may not read it. A kind that says
+    /// nothing of its pods need not be read.
     fn unreadable(&self, said: &str) -> String {
         let Self {
             plural,
@@ -104,20 +109,21 @@ impl Kind {
 enum Top {
     /// Its uid, and how many pods it wants.
     Wants(String, usize),
-    /// It has no scale: it has the pods that there are.
+    /// It has no scale: it counts with the pods that exist.
     Unscaled,
-    /// It, or one on the way, is gone or goes.
+    /// The topmost owner, or an owner between it and the pod, is gone or is being deleted.
     Gone,
-    /// Nobody can say it.
+    /// Not known.
     Unknown,
 }
 
-/// Why it is not known.
+/// Why a number of pods is not known.
 #[derive(Debug, Clone)]
 pub(crate) enum Uncounted {
     /// The author of the budget or the administrator can mend it.
     Fault(Unknown),
-    /// The apiserver did not answer, or a new workload does not say it yet: it is asked again.
+    /// The apiserver did not answer, or a new workload does not say it yet: the next count reads it
+    /// again.
     Silent(Failed),
 }
 
@@ -126,8 +132,9 @@ struct Object {
     metadata: Metadata,
 }
 
-/// Whoever made a workload and its budget together is told nothing of it for so long: many say which pods are theirs in a status,
-/// which their controller writes first.
+/// For this long after a workload was made, a missing number or selector is no fault of its budget.
+/// Many workloads say in a status which pods are theirs, and their controller has to write that
+/// first.
 const NEW: SignedDuration = SignedDuration::from_secs(10);
 
 fn is_new(metadata: &Metadata) -> bool {
@@ -155,7 +162,7 @@ impl ExpectedPods {
         }
     }
 
-    /// The same, for those who must not go by what others were told a moment ago.
+    /// A copy with empty caches, for callers that must not use an answer of a moment ago.
     pub(crate) fn apart(&self) -> Self {
         Self {
             objects: Arc::default(),
@@ -164,7 +171,7 @@ impl ExpectedPods {
         }
     }
 
-    /// How many pods a workload wants, and which are its.
+    /// How many pods a workload wants, and which pods are its.
     ///
     /// # Errors
     /// It does not exist, nothing says how many pods it wants, or the apiserver did not say.
@@ -208,11 +215,13 @@ impl ExpectedPods {
         })
     }
 
-    /// How many pods the workloads of these pods want, each of them once. A pod that has ended may lie there for ever: where its workload
-    /// does not say how many it wants, that holds nobody up.
+    /// How many pods the workloads of these pods want, each workload counted once. A pod that has
+    /// ended may stay for ever. If its workload does not say how many pods it wants, it counts as
+    /// 0, so that the pod holds up no request.
     ///
     /// # Errors
-    /// A pod that has not ended has none, or one without a scale, or the apiserver did not say.
+    /// A pod that has not ended has no workload, or a workload without a scale, or the apiserver
+    /// did not say.
     pub(crate) async fn of_owners(
         &self,
         namespace: &str,
@@ -243,12 +252,14 @@ impl ExpectedPods {
         Some((kind.name.kind, object.metadata.clone()))
     }
 
-    /// Whether a pod of this owner goes because the owner, or one above it, is gone or goes.
+    /// Whether a pod of this owner goes because the owner, or an owner above it, is gone or is
+    /// being deleted.
     pub(crate) async fn is_gone(&self, namespace: &str, owner: &Owner) -> bool {
         matches!(self.top(namespace, owner.clone()).await, Ok(None))
     }
 
-    /// How many pods the topmost owner wants; none where one on the way is gone or goes, or the topmost was counted before.
+    /// How many pods the topmost owner wants. It is 0 if an owner in the chain is gone or is being
+    /// deleted, or if the topmost owner was counted before.
     async fn of_top(
         &self,
         namespace: &str,
@@ -268,7 +279,7 @@ impl ExpectedPods {
         }
     }
 
-    /// The topmost owner, and what it wants.
+    /// The topmost owner, and how many pods it wants.
     async fn top_that_wants(&self, namespace: &str, owner: Owner) -> Result<Top, Uncounted> {
         let Some((kind, owner)) = self.top(namespace, owner).await? else {
             return Ok(Top::Gone);
@@ -284,7 +295,7 @@ impl ExpectedPods {
         }))
     }
 
-    /// The same of a workload of which only pods are left that have ended; none where it does not say.
+    /// How many pods a workload wants of which only ended pods are left; 0 if it does not say.
     async fn of_ended(
         &self,
         namespace: &str,
@@ -297,7 +308,8 @@ impl ExpectedPods {
             .await
             .map(|kind| kind.says);
         let counted = match says {
-            // As that of a Job, of which a namespace may have many: nobody asks for it.
+            // A Job, for example, has no scale. A namespace may have many Jobs, so no count reads
+            // them.
             Ok(Says::Nothing) => return Ok(0),
             Ok(Says::Scale | Says::Nodes) => self.of_top(namespace, owner.clone(), seen).await,
             Err(unknown) => Err(unknown),
@@ -308,7 +320,8 @@ impl ExpectedPods {
         }
     }
 
-    /// The topmost owner; `None` where it, or one on the way, is gone or goes.
+    /// The topmost owner; `None` if it, or an owner between it and the pod, is gone or is being
+    /// deleted.
     async fn top(
         &self,
         namespace: &str,
@@ -336,10 +349,11 @@ impl ExpectedPods {
     }
 }
 
-/// The workloads of pods, each once, and a few of those of which only pods are there that have ended.
+/// The workloads of pods, each once: first those with a pod that has not ended, then a few of those
+/// that have only ended pods.
 fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
     let (ended, mut others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.has_finished());
-    // The same pod is named each time.
+    // Sorted, so that the message names the same pod each time.
     others.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     let mut owners = Vec::<&Owner>::new();
     for pod in others {
@@ -362,12 +376,13 @@ fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
         .into_iter()
         .filter_map(|pod| pod.metadata.controller());
     let of_ended = of_ended.filter(|owner| !owners.iter().any(|known| known.uid == owner.uid));
-    // The same ones each time, whatever order pods are in.
+    // Sorted by uid, so that the same workloads are taken each time, in whichever order the pods
+    // come.
     let of_ended: BTreeMap<&str, &Owner> = of_ended.map(|owner| (&*owner.uid, owner)).collect();
     Ok((owners, of_ended.into_values().take(MOST_OF_ENDED).collect()))
 }
 
-/// Whether nothing is served where something was looked for, which says of no object that it is gone.
+/// Whether the path itself is not served. Such an answer does not prove that an object is gone.
 fn is_not_served(failed: &Failed) -> bool {
     failed.code == 404 && !failed.is_not_found()
 }

@@ -1,4 +1,5 @@
-//! What the budgets that another names bring: as the apiservers have them, for whoever draws.
+//! What the members of a federation contribute: reads of the current state from the apiservers, for
+//! reservations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,21 +24,22 @@ use crate::budgets::clusters::find::find;
 use crate::budgets::clusters::{Clusters, Known};
 use crate::budgets::{Budget, BudgetKey, PodBudgets};
 
-/// So long one look at others is enough for whoever decides again about a ledger that somebody else has written meanwhile.
+/// How long one read of the members is enough for a decision that is repeated because another
+/// writer changed the ledger.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// A budget of federation as it was read, whoever else holds its pods.
+/// A member of a federation as it was read, without regard to other budgets that hold its pods.
 #[derive(Debug)]
 struct Alone {
-    /// Which one, where it is in this cluster.
+    /// Identifies the budget if it is in this cluster.
     origin: Origin,
     elsewhere: Elsewhere,
     brings: Result<Brings, Silence>,
 }
 
-/// What those that a budget named had a moment ago.
+/// What the members of a budget had at the last read.
 pub(in crate::budgets) struct Look {
-    /// When it began.
+    /// When the read began.
     since: Instant,
     members: Vec<Member>,
     alone: Vec<Alone>,
@@ -49,7 +51,7 @@ impl PodBudgets {
         &self.federation.clusters
     }
 
-    /// The budgets that ours name, in this cluster and in others.
+    /// The members that our budgets name, in this cluster and in others.
     pub(crate) fn named(&self) -> BTreeSet<Member> {
         let distributed = self
             .distributed()
@@ -61,10 +63,10 @@ impl PodBudgets {
             .collect()
     }
 
-    /// What each of those that a budget names brings now, by reads that no cache answers.
+    /// What each member of a budget contributes now, by reads that no cache answers.
     ///
     /// # Errors
-    /// Our own apiserver did not answer. Where another cluster's did not, its budgets are silent.
+    /// Our own apiserver did not answer. If another cluster's did not, its budgets are silent.
     pub(crate) async fn others(
         &self,
         budget: &Budget,
@@ -73,7 +75,8 @@ impl PodBudgets {
         Ok(self.together(budget, &alone))
     }
 
-    /// The same by the last look, where that is of a moment ago and of the same members. Nothing may be granted by it.
+    /// As [`Self::others`], but reuses the last read if it is recent and of the same members. A
+    /// grant needs a newer read.
     ///
     /// # Errors
     /// As [`Self::others`].
@@ -101,7 +104,7 @@ impl PodBudgets {
         Ok(others)
     }
 
-    /// Reads each of those that a budget names; for dry runs once a second for all who ask.
+    /// Reads each member of a budget; dry runs share one read a second.
     async fn members_alone(&self, budget: &Budget, is_dry_run: bool) -> Result<Vec<Alone>, NotYet> {
         let reads = budget.federation().iter().map(async |member| {
             if self.federation.clusters.has(member) {
@@ -163,8 +166,8 @@ impl PodBudgets {
         try_join_all(reads).await
     }
 
-    /// What each of those that a budget names brings, without pods that are counted already. Of those in this cluster the leader has told
-    /// how many.
+    /// What each member of a budget contributes, without pods that are counted already. For members
+    /// in this cluster, the leader's status says how many those are.
     fn together(&self, budget: &Budget, alone: &[Alone]) -> Vec<Result<Brings, Silence>> {
         let members = budget.federation();
         let is_here = |member: &Member| !self.federation.clusters.has(member);
@@ -191,7 +194,7 @@ impl PodBudgets {
     }
 }
 
-/// The key of a member of a kind of ours.
+/// The key of a member, if its kind is one of ours.
 fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
     let key = Key::new(&member.namespace, &member.name);
     move |kind| {
@@ -207,7 +210,8 @@ fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
     }
 }
 
-/// What the running controller has read of a budget in another cluster, and told. Whoever explains asks no other cluster.
+/// The state of a member in another cluster, by the status that the running controller wrote.
+/// `explain` calls no other cluster.
 pub(crate) fn reported(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
     let told = budget
         .status

@@ -1,4 +1,5 @@
-//! Who stands in line for one budget: what comes close together is decided together, and written once.
+//! The queue of requests of one budget: requests that arrive close together are decided together,
+//! and written once.
 
 pub(in crate::budgets) mod queued;
 pub(in crate::budgets) mod queues;
@@ -25,11 +26,11 @@ use tokio::time::Instant;
 use crate::budgets::ledger_queue::queued::{Queued, QueuedRequest, Return, Waiting};
 use crate::budgets::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
-/// How often a ledger is read again that somebody else wrote meanwhile.
+/// How often a ledger is read again after another writer changed it meanwhile.
 const TRIES: usize = 12;
 
 impl PodBudgets {
-    /// Draws from one budget: what that says, and the request as it sees it.
+    /// Reserves from one budget. Returns its decision, and the request as the budget sees it.
     pub(in crate::budgets) async fn reserve_one(
         &self,
         key: &BudgetKey,
@@ -47,7 +48,8 @@ impl PodBudgets {
         answered.await.unwrap_or(Err(UNREAD))
     }
 
-    /// Puts one into a budget's line, and sees to it that somebody works on that.
+    /// Puts a request into a budget's queue, and starts a task that works on the queue if none
+    /// does.
     fn enqueue(&self, key: &BudgetKey, standing: Queued) {
         let Some(this) = self.this.upgrade() else {
             return;
@@ -56,7 +58,8 @@ impl PodBudgets {
             return;
         }
         let key = key.clone();
-        // Whoever asked first may give up; the others go on waiting.
+        // A task of its own, because the caller that came first may give up while others still
+        // wait.
         tokio::spawn(async move {
             while let Some(all) = this.ledgers.queue.next(&key) {
                 let (mut draws, mut returns) = (Vec::new(), Vec::new());
@@ -87,13 +90,13 @@ impl PodBudgets {
                 |error| Err(*error),
                 |all| all.get(at).cloned().ok_or(UNREAD),
             );
-            // Nobody waits for it any more.
+            // An error means that the caller no longer waits.
             let _ = answer.send(decision);
         }
     }
 
-    /// What the budget says to each, with what it grants written. By what a store has, which may be old, nobody is refused, and nobody
-    /// goes for whom nothing is written.
+    /// The budget's decision on each request; what it grants is written. A stored budget may be
+    /// old: by a stored budget no request is refused, or granted without a write.
     async fn rule(
         &self,
         key: &BudgetKey,
@@ -125,9 +128,11 @@ impl PodBudgets {
                 (request, queued.is_dry_run)
             };
             let requests: Vec<_> = all.iter().map(as_seen).collect();
-            // A pod that does not serve may go without anything written, and so without another look.
+            // A pod that does not serve may go without a reservation, and therefore without a
+            // second read of the members.
             let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
-            // What is drawn by it stands only if enough are left by a look that begins when it is written: [`Self::confirm`].
+            // A recent read is enough here: a reservation stands only if enough pods are left by a
+            // read that begins after the write. [`Self::confirm`] does that read.
             look = look.filter(|_| is_confirmed);
             let is_dry_run = all.iter().all(|queued| queued.is_dry_run);
             let others = self.members_lately(&budget, &mut look, is_dry_run).await?;
@@ -141,7 +146,8 @@ impl PodBudgets {
             };
             let is_refused = judged.decisions.iter().any(is_short);
             if is_refused && total.is_none() {
-                // Fewer may be expected by now: whoever scales down must not wait for the next count.
+                // Workloads may expect fewer pods by now: a scale-down must not wait for the next
+                // count.
                 total = self.total(&budget, &holds).await;
                 if total.is_some() {
                     view = Some(budget);
@@ -161,8 +167,9 @@ impl PodBudgets {
         Err(NotYet("of a ledger that many write"))
     }
 
-    /// Looks at a budget and at those that it names once more, with what was drawn for a request standing; `Some` says why that must
-    /// not be. Whoever drew from one of them meanwhile is seen, or sees this.
+    /// Reads a budget and its members again after the reservation of a request was written; `Some`
+    /// says why the reservation must not stand. Of two requests that reserve from these budgets at
+    /// the same time, at least one sees the other.
     pub(in crate::budgets) async fn confirm(
         &self,
         key: &BudgetKey,
@@ -171,14 +178,15 @@ impl PodBudgets {
         let Some(budget) = self.read(key).await? else {
             return Ok(None);
         };
-        // Never by an earlier look, not even of this request: each try has an entry of its own, and who drew from a member between that look
-        // and this entry would neither be seen nor have seen it.
+        // An earlier read is never enough, not even one of this request. Each try has an entry of
+        // its own. A request that reserved from a member between that read and this entry would not
+        // be seen, and would not have seen this entry.
         let others = self.others(&budget).await?;
         let (name, holds) = (key.words(), self.holds(&budget));
         Ok(budget.as_judged(&name, &holds).confirm(request, &others))
     }
 
-    /// Notes that a pod is to go when another has come; false where that cannot be noted.
+    /// Notes that a pod is to go once it has a replacement; false if that cannot be noted.
     pub(in crate::budgets) async fn note_replacement(
         &self,
         key: &BudgetKey,
@@ -210,15 +218,17 @@ impl PodBudgets {
         false
     }
 
-    /// Takes back the entry of a request that another budget refused. What is not taken back expires.
+    /// Releases the reservation of a request that another budget refused. A reservation that is not
+    /// released expires.
     pub(in crate::budgets) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
         let (request, (done, is_done)) = (request.clone(), oneshot::channel());
         self.enqueue(key, Queued::Return(Return { request, done }));
-        // An error says that nobody works on it any more.
+        // An error means that no task works on the queue any more.
         let _ = is_done.await;
     }
 
-    /// Takes back all that is given back, in one write: of a rollout that another budget refuses, each pod is.
+    /// Releases reservations in one write. A rollout that another budget refuses releases one for
+    /// each pod.
     async fn release_all(&self, key: &BudgetKey, returns: Vec<Return>) {
         for _ in 0..TRIES {
             let Ok(Some(budget)) = self.read(key).await else {
@@ -233,7 +243,7 @@ impl PodBudgets {
             }
         }
         for Return { done, .. } in returns {
-            // Nobody waits for it any more.
+            // An error means that the caller no longer waits.
             let _ = done.send(());
         }
     }
@@ -251,13 +261,14 @@ impl PodBudgets {
             Ok(text) => Budget::read(resource.plural, text.get())
                 .map(Some)
                 .ok_or(UNREAD),
-            // One of a kind that is not served for a moment may hold the pod.
+            // Only a missing object is `None`: if the kind is not served for a moment, the budget
+            // may still hold the pod.
             Err(failed) if failed.is_not_found() => Ok(None),
             Err(_) => Err(UNREAD),
         }
     }
 
-    /// Writes a ledger as it was read; false where it was another by then.
+    /// Writes a ledger if it is still the one that was read; false if another writer changed it.
     async fn write(
         &self,
         key: &BudgetKey,
@@ -284,7 +295,7 @@ impl PodBudgets {
         match written {
             Ok(()) => Ok(true),
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
-            // Who is gone holds nobody: the next look shows it.
+            // A deleted budget holds no pod: the next read shows that it is gone.
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
             Err(_) => Err(NotYet("ledgers")),
         }

@@ -14,23 +14,24 @@ use berth_workload::objects::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use crate::budgets::catalog::holding::Holding;
 use crate::budgets::{BudgetKey, PodBudgets};
 
-/// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.
+/// How often a request is tried again that crossed with another one. Between two tries it waits for
+/// a random time, of at least and less than these numbers of milliseconds.
 const CROSSED_TRIES: usize = 3;
 const CROSSED_LEAST: u64 = 50;
 const CROSSED_MOST: u64 = 700;
 
-/// What all budgets of a pod together say.
+/// The common answer of all budgets of a pod.
 enum Together {
     Granted,
-    /// One of them says no.
+    /// One of them refuses.
     Refused(Refusal),
-    /// Each says yes, and budgets that name each other would have let too many go.
+    /// Each grants, but together budgets that name each other would have let too many pods go.
     Crossed(String),
 }
 
 /// Why a pod must stay.
 pub(in crate::budgets) struct Refusal {
-    /// The budget that has no room, where it is one.
+    /// The budget that refuses, if it is one.
     pub(in crate::budgets) by: Option<BudgetKey>,
     pub(in crate::budgets) message: String,
 }
@@ -42,7 +43,7 @@ impl From<String> for Refusal {
 }
 
 impl PodBudgets {
-    /// Draws from all of these budgets, which hold the pod; `Some` says why it must stay.
+    /// Reserves from all of these budgets, which hold the pod; `Some` says why it must stay.
     pub(in crate::budgets) async fn reserve(
         &self,
         pod: &Arc<Pod>,
@@ -82,7 +83,8 @@ impl PodBudgets {
                 }
                 Together::Crossed(_) => {
                     tries += 1;
-                    // Whoever crossed waits as well, and not as long.
+                    // The request that crossed with this one waits as well, for another random
+                    // time.
                     let wait = fastrand::u64(CROSSED_LEAST..CROSSED_MOST);
                     tokio::time::sleep(Duration::from_millis(wait)).await;
                 }
@@ -90,7 +92,7 @@ impl PodBudgets {
         }
     }
 
-    /// Draws from each of these budgets, or from none.
+    /// Reserves from each of these budgets, or from none.
     async fn reserve_from_each(
         &self,
         holding: &[BudgetKey],
@@ -107,7 +109,7 @@ impl PodBudgets {
             Ok(Some(refusal)) => Ok(Together::Refused(refusal)),
             Err(not_yet) => Err(not_yet),
         };
-        // A reservation whose write failed in doubt expires.
+        // If it is unknown whether a reservation was written, it expires.
         if !matches!(together, Ok(Together::Granted)) {
             self.release(drawn).await;
         }
@@ -133,7 +135,7 @@ impl PodBudgets {
             let (decision, request) = self.reserve_one(key, pod, request, is_dry_run).await?;
             let message = match decision {
                 Decision::Free => continue,
-                // Nothing is written, so nothing is taken back or looked at again.
+                // A dry run writes nothing, so there is nothing to release or to confirm.
                 Decision::Drawn | Decision::Passed(_) if is_dry_run => continue,
                 Decision::Drawn => {
                     drawn.push((key, request));
@@ -182,7 +184,8 @@ impl PodBudgets {
         Ok(Together::Granted)
     }
 
-    /// Where the pod's workload wants pods replaced before they go: has that noted, and gives what is told instead of the refusal.
+    /// If the pod's workload wants replacements before pods go, notes that in the ledger. Returns
+    /// the message that replaces the refusal.
     async fn replaced_first(
         &self,
         pod: &Pod,
@@ -199,7 +202,7 @@ impl PodBudgets {
         }
     }
 
-    /// What is told instead of a budget's refusal, by what the pod's workload wants.
+    /// The message in place of a budget's refusal, by what the pod's workload wants.
     pub(in crate::budgets) async fn instead(
         &self,
         pod: &Pod,
@@ -219,7 +222,7 @@ impl PodBudgets {
         Instead::of(&pod.metadata, (&kind, &top), budget, refusal)
     }
 
-    /// Takes back what was drawn for a request that is refused.
+    /// Releases the reservations of a request that is refused.
     async fn release(&self, drawn: Vec<(&BudgetKey, Request)>) {
         for (key, request) in drawn {
             self.withdraw(key, &request).await;
@@ -227,8 +230,9 @@ impl PodBudgets {
     }
 }
 
-/// Whether what is drawn from a budget may be taken back: because of another budget that holds the pod, or of one that it names by now,
-/// whatever the store has. Then each try has an entry of its own, for what is taken back must not be what another try stands on.
+/// Whether a reservation from this budget may have to be released: because another budget holds the
+/// pod, or because of a member that the budget names by now, even if the store does not show it.
+/// Then each try has an entry of its own, so that a release never removes the entry of another try.
 fn may_be_released(holding: &[BudgetKey], key: &BudgetKey) -> bool {
     holding.len() > 1 || key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS
 }

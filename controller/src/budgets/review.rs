@@ -26,9 +26,10 @@ use berth_workload::budget::ledger::Request;
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::Event;
 
-/// As many budgets a warning names.
+/// The most budgets that a warning names.
 const NAMED: usize = 3;
-/// What is told of an eviction that names no uid, which the webhook before this one has not given it.
+/// The refusal of an eviction without a uid. The webhook that runs before this one should have set
+/// it.
 const UNBOUND: &str =
     "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
 
@@ -37,7 +38,8 @@ impl PodBudgets {
         &self,
         disruption: Disruption,
     ) -> Result<Option<String>, NotYet> {
-        // By an entry that was written while another gate was on. Where another replica leads, its gates are what is promised.
+        // The webhook was called by an entry from before a feature gate was turned off. If another
+        // replica leads, its feature gates decide.
         if !self.asks_for(operation(&disruption)) && self.rules.asks.are_its_own() {
             return Ok(None);
         }
@@ -50,7 +52,8 @@ impl PodBudgets {
         if self.is_missing(stores, &disruption) {
             return Ok(None);
         }
-        // Which budgets there are is asked along with the pod, for it tells whose it is.
+        // Both reads run at the same time: the budgets of the namespace, and the pod, whose labels
+        // say which of them hold it.
         let (pod, unseen) = try_join(
             self.pod(stores, &disruption),
             self.unseen(&disruption.namespace),
@@ -67,7 +70,8 @@ impl PodBudgets {
         }
         let holding = self.holding_with(&pod.metadata, &unseen);
         let passes = self.passes(&disruption);
-        // Anybody who learned the path may name such a user in a review. Kubernetes marks the pod before it deletes the pod.
+        // Any client that learned the path may name such a user in a review. Kubernetes marks the
+        // pod before it deletes the pod.
         let is_forged = passes
             && !is_exempt(&disruption.groups, &self.settings.exempt)
             && !is_disruption_target(&pod);
@@ -98,7 +102,8 @@ impl PodBudgets {
         Ok(refusal)
     }
 
-    /// The refusal of the budgets that hold a pod, or of the apiserver; `None` where the request may go.
+    /// The refusal of the budgets that hold a pod, or of the apiserver; `None` if the request may
+    /// go.
     async fn refusal(
         &self,
         stores: &BudgetStores,
@@ -107,12 +112,13 @@ impl PodBudgets {
         disruption: &Disruption,
     ) -> Result<Option<String>, NotYet> {
         let refused = match disruption.change {
-            // A grant is for one pod, and by the time this one is carried out its name may be another's.
+            // A grant is for one pod. By the time an eviction without a uid is carried out, another
+            // pod may have the name.
             Change::Evict if disruption.uid.is_none() => Some(RefusedNatively {
                 message: UNBOUND.to_owned(),
                 is_ours: false,
             }),
-            // What the apiserver would refuse after us must not be drawn.
+            // A request that the apiserver would refuse later must not reserve.
             Change::Evict => self.refused_natively(stores, pod).await?,
             _ => None,
         };
@@ -121,18 +127,21 @@ impl PodBudgets {
             Ok(refusal.map(|refusal| refusal.message))
         };
         match refused {
-            // One that we keep says what its budget says, or does so a moment later; the budget has more to tell.
+            // A native budget that we maintain gives the same answer as its budget, now or a moment
+            // later; the budget's message has more details.
             Some(refused) if refused.is_ours && !request.passes && draw(true).await?.is_some() => {
                 draw(disruption.is_dry_run).await
             }
-            // Nothing is drawn for what the apiserver refuses itself, or for a pod that nobody has named.
+            // Nothing is reserved for a request that the apiserver refuses itself, or for an
+            // eviction that names no pod.
             Some(_) if request.passes => Ok(None),
             Some(refused) => Ok(Some(refused.message)),
             None => draw(disruption.is_dry_run).await,
         }
     }
 
-    /// Whether nothing shows a pod of the name that the request has, and the apiserver had none a moment ago.
+    /// Whether the pod is missing: neither the request nor the store shows a pod of this name, and
+    /// the apiserver had none a moment ago.
     fn is_missing(
         &self,
         stores: &BudgetStores,
@@ -149,7 +158,7 @@ impl PodBudgets {
         !is_shown && self.catalog.missing.has(namespace, pod)
     }
 
-    /// Why a pod stays that cannot be read: a budget of its namespace may hold it.
+    /// The refusal for a pod that cannot be read: a budget of its namespace may hold it.
     fn refused_unread(
         &self,
         disruption: &Disruption,
@@ -169,7 +178,7 @@ impl PodBudgets {
 }
 
 impl PodBudgets {
-    /// Tells of a pod that it had to stay.
+    /// Publishes an event of a pod that had to stay.
     pub(in crate::budgets) fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
         let reason = if operation.is_change() {
             "PubPreventPodUpdate"
@@ -205,7 +214,7 @@ impl PodBudgets {
         );
     }
 
-    /// Tells of a pod that goes, or changes, past a budget.
+    /// Publishes an event of a pod that goes, or changes, although a budget refused.
     pub(in crate::budgets) fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
         let (operation, holder) = (request.operation.name(), &request.holder);
         let message = format!(

@@ -1,4 +1,4 @@
-//! What is asked about, and how it is told.
+//! For which requests budgets decide, and what messages say.
 
 mod stale_stores;
 
@@ -17,7 +17,7 @@ use super::*;
 use crate::admission::webhook_rules::AllRequests;
 use crate::stores::reads::Stores;
 
-/// Of a cluster that nobody reaches.
+/// Budgets of a cluster whose apiserver cannot be reached.
 fn budgets(gates: Gates, stores: Option<BudgetStores>) -> Arc<PodBudgets> {
     let client =
         Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
@@ -87,7 +87,7 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
                 change,
                 ..Disruption::default()
             };
-            // It has read no budgets, so it says that of what it judges.
+            // It has read no budgets, so it gives this error for each request that it judges.
             let expected: Result<Option<String>, NotYet> =
                 if is_judged { Err(UNREAD) } else { Ok(None) };
             assert_eq!(
@@ -173,7 +173,7 @@ async fn pod_that_was_missing_is_not_read_for_a_second() {
         uid: uid.map(str::to_owned),
         ..Disruption::default()
     };
-    // Nothing answers, so whatever is read stays unknown.
+    // The apiserver does not answer, so every read fails.
     assert!(budgets.review(evicted(None)).await.is_err());
     budgets.catalog.missing.looked("t1", "none", false);
     assert_eq!(budgets.review(evicted(None)).await, Ok(None));
@@ -204,7 +204,7 @@ async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates()
             written,
             ..PodWebhook::looked_at(None)
         });
-        // It has read no budgets, so it says that of what it judges.
+        // It has read no budgets, so it gives this error for each request that it judges.
         let expected: Result<Option<String>, NotYet> =
             if is_judged { Err(UNREAD) } else { Ok(None) };
         assert_eq!(

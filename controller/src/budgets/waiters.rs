@@ -1,5 +1,6 @@
-//! Who of ours waits until a budget has room: woken when it has, and asks again now and then all the same, for a wake may be missed, and
-//! not all that lets a pod go is room.
+//! Objects of ours that wait until a budget has capacity. The budget wakes them. They also retry
+//! now and then, because a wake-up may be missed and a pod may be let go for other reasons than
+//! capacity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,16 +14,17 @@ use parking_lot::Mutex;
 use crate::budgets::{Budget, BudgetKey};
 use crate::stores::watched::Watched;
 
-/// For so long whoever was refused counts as waiting. Longer than it takes to ask again where nothing fails.
+/// How long a refused object counts as waiting: longer than a retry takes when nothing fails.
 const WAITS: Duration = Duration::from_secs(10);
 
-/// Between two turns of whoever is woken. What an object of ours does in its turn may raise a budget in ways that are not seen here.
+/// The time between two reconciles of a woken object. Its reconcile may free capacity in a budget
+/// in ways that this file does not see.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// What was refused, and when.
 type Waiting = BTreeMap<(Resource, Key), Instant>;
 
-/// How long an object waits at least when it is woken.
+/// The shortest time until a woken object of the kind is reconciled.
 pub(crate) type Pace = Box<dyn Fn(&Key) -> Duration + Send + Sync>;
 
 /// How objects of one kind are woken.
@@ -39,7 +41,7 @@ pub(in crate::budgets) struct Waiters {
 }
 
 impl Waiters {
-    /// By which queue objects of this kind are woken, and at which pace.
+    /// Sets the queue that wakes objects of this kind, and the pace.
     pub(in crate::budgets) fn wake_by(
         &self,
         resource: Resource,
@@ -62,13 +64,13 @@ impl Waiters {
             .map(|(_, waker)| waker.queue.clone())
     }
 
-    /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
-    /// waited.
+    /// Notes that this budget refused something to this object. Also wakes the budget, because it
+    /// may have delayed a count while nothing waited for it.
     pub(in crate::budgets) fn note(&self, budget: &BudgetKey, owner: &Owner) {
         let mut all = self.waiting.lock();
         let is_first = !all.get(budget).is_some_and(is_awaited);
         if is_first {
-            // Of budgets that are gone, too.
+            // This removes entries of deleted budgets, too.
             all.retain(|_, waiting| is_awaited(waiting));
         }
         let waiting = all.entry(budget.clone()).or_default();
@@ -80,7 +82,7 @@ impl Waiters {
         }
     }
 
-    /// Whether somebody waits for this budget.
+    /// Whether an object waits for this budget.
     pub(in crate::budgets) fn has(&self, budget: &BudgetKey) -> bool {
         let all = self.waiting.lock();
         all.get(budget).is_some_and(is_awaited)
@@ -93,7 +95,8 @@ impl Waiters {
             .is_some_and(|waiting| waiting.contains_key(&object(owner)))
     }
 
-    /// Wakes those that wait for this budget, as many as may get a pod each, those first that wait longest.
+    /// Wakes objects that wait for this budget: at most `most`, the longest waiting ones first,
+    /// because each may get a pod.
     fn wake(&self, budget: &BudgetKey, most: usize) {
         let mut all = self.waiting.lock();
         let Some(waiting) = all.get_mut(budget) else {
@@ -122,7 +125,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes who waits whenever a budget has more room than before, or is gone.
+    /// Wakes waiting objects when a budget has more capacity than before, or is gone.
     pub(in crate::budgets) fn follow<T: 'static>(
         self: &Arc<Self>,
         budgets: &Store<Watched<T>>,
@@ -143,8 +146,9 @@ impl Waiters {
         });
     }
 
-    /// A budget was this one, and is that one now. Room that comes of a recount was drawn in vain, because another budget refused: whoever
-    /// did that would be at it again at once, and for ever.
+    /// Compares a budget before and after a change. Capacity that returns by a recount wakes no
+    /// object: it was reserved and released because another budget refused, so the woken object
+    /// would repeat that at once, and for ever.
     fn changed(&self, old: Option<&Budget>, new: Option<&Budget>) {
         match (old, new) {
             (Some(old), None) => self.wake(&old.key(), usize::MAX),

@@ -1,5 +1,5 @@
-//! The ContainerRecreateRequest controller: whose turn it is, how far each is, and when it is over. What daemons are asked is the
-//! NodeImage controller's.
+//! The ContainerRecreateRequest controller: which request is next, how far each is, and when it is
+//! over. The NodeImage controller sends the orders to daemons.
 
 mod entries;
 mod left;
@@ -74,8 +74,8 @@ impl Controller for ContainerRecreateRequestController {
         }
     }
 
-    /// Wakes a request when it, its pod, another request of the pod, or what the pod's node answered changes; and one that is gone when
-    /// a pod is still out of service for it.
+    /// Wakes a request when it, its pod, another request of the pod, or the answer of the pod's
+    /// node changes. A request that is gone is woken while a pod is still out of service for it.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, gone, requests) = (queue.clone(), context.clone(), self.requests.clone());
         let untold = self.untold.clone();
@@ -86,7 +86,7 @@ impl Controller for ContainerRecreateRequestController {
             }
             each(change, |request| {
                 to.add(Key::of(request));
-                // Whoever waits for its turn.
+                // Requests that wait for their turn.
                 wake_open(
                     &to,
                     &requests,
@@ -97,7 +97,7 @@ impl Controller for ContainerRecreateRequestController {
         });
         let (to, requests, left) = (queue.clone(), self.requests.clone(), self.left.clone());
         self.pods.on_change(move |change| {
-            // What a request leaves in a pod's gate may outlast it.
+            // Entries that a request leaves in a pod's readiness gate may outlast the request.
             left.note(change)
                 .into_iter()
                 .for_each(|request| to.add(request));
@@ -126,7 +126,7 @@ impl Controller for ContainerRecreateRequestController {
                 for stop in &image.0.spec.stop_containers {
                     let pod = pods.get(&stop.namespace, &stop.name);
                     if pod.is_some_and(|pod| *pod.spec.node_name == *image.name()) {
-                        // What is answered late is noted in the request that is over.
+                        // A late answer is noted in the request although it is over.
                         let is_concerned = |request: &&Arc<ContainerRecreateRequest>| {
                             is_open(request)
                                 || request.metadata.uid.as_deref() == Some(&*stop.request)
@@ -155,7 +155,7 @@ impl Controller for ContainerRecreateRequestController {
             Err(next) => return next,
         };
         let pod = self.pods.get(request.namespace(), &request.0.spec.pod_name);
-        // What cannot be read is not gone.
+        // An object that cannot be read is not gone.
         if pod.is_none()
             && self
                 .pods
@@ -193,7 +193,7 @@ impl Controller for ContainerRecreateRequestController {
 }
 
 impl ContainerRecreateRequestController {
-    /// Carries out the plan, writes the status, and tells events of the pod.
+    /// Carries out the plan, writes the status, and publishes events of the pod.
     async fn carry_out(
         &self,
         context: &Context,
@@ -229,7 +229,8 @@ impl ContainerRecreateRequestController {
         let round = context
             .carry_out(plan, &self.requests, request, (&request.0.status, next))
             .await;
-        // An event of the pod for what its own status does not say. One that is told twice is counted.
+        // An event of the pod for facts that its own status does not say. A repeated event only
+        // raises its count.
         if let (Some(told), Some(pod)) = (told, &snapshot.pod) {
             let events = Plan {
                 events: pod_events(snapshot, &told),
@@ -278,7 +279,7 @@ impl ContainerRecreateRequestController {
     }
 }
 
-/// Is there anything left to do for it, but to let its time run out?
+/// Is there anything left to do for it, except to wait until its time runs out?
 fn is_open(request: &ContainerRecreateRequest) -> bool {
     let is_active = || {
         request
@@ -296,7 +297,7 @@ fn is_open(request: &ContainerRecreateRequest) -> bool {
             .is_some_and(|held| !held.is_empty())
 }
 
-/// A pod that is restarted every day has many that are over.
+/// Skips requests that are over: a pod that is restarted every day has many of them.
 fn wake_open(
     queue: &Queue<Key>,
     requests: &Store<Watched<ContainerRecreateRequest>>,
@@ -325,7 +326,8 @@ fn answers(image: &NodeImage) -> &[StoppedContainer] {
         .unwrap_or_default()
 }
 
-/// A pod that the store has not yet wakes the request when it comes; at the latest it is looked at again after this time.
+/// A pod that the store does not have yet wakes the request when it comes. The request is
+/// reconciled after this time at the latest.
 const UNSEEN: Duration = Duration::from_secs(1);
 
 impl Explains for ContainerRecreateRequestController {

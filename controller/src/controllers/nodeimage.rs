@@ -1,4 +1,5 @@
-//! The NodeImage controller: NodeImages come and go with nodes, and lose what nobody asks for any more.
+//! The NodeImage controller: it creates and deletes NodeImages with their nodes, and removes
+//! entries that no object asks for any more.
 
 use std::sync::Arc;
 
@@ -40,16 +41,17 @@ use crate::stores::watched::{CustomResource, Watched, is_managed};
 /// What a decision about a NodeImage is made of.
 pub(crate) struct NodeImageController {
     pub(crate) pods: Arc<Store<Pod>>,
-    /// Daemons are asked about pods of workloads only.
+    /// Daemons inspect only pods of workloads.
     pub(crate) workloads: Workloads,
-    /// And about those that have containers of one of these.
+    /// And pods that have containers of one of these.
     sidecarsets: Arc<Store<Watched<SidecarSet>>>,
-    /// Or whose containers one of these has restarted.
+    /// And pods whose containers one of these has restarted.
     requests: Arc<Store<Watched<ContainerRecreateRequest>>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     nodes: Arc<Store<Watched<Node>>>,
-    /// Of workloads whose images nodes pull that join: the revisions of before a rollout.
+    /// Joining nodes pull the images of workloads. During a rollout the revisions from before it
+    /// count, too.
     revisions: Arc<Store<Watched<Revision>>>,
 }
 
@@ -57,7 +59,7 @@ impl Controller for NodeImageController {
     const RESOURCE: Resource = NODE_IMAGES;
     const NAME: &'static str = "nodeimage";
 
-    /// Without daemons there is nothing to do for them.
+    /// Without daemons these objects have no use.
     fn is_possible(gates: Gates) -> bool {
         gates.has(Gate::KruiseDaemon)
     }
@@ -116,7 +118,8 @@ impl Controller for NodeImageController {
             self.nodes.get("", &key.name),
             self.nodeimages.get("", &key.name),
         );
-        // What cannot be read is not gone: without the node its NodeImage would be deleted.
+        // An object that cannot be read is not gone: without its node the NodeImage would be
+        // deleted.
         let is_unread = node.is_none() && self.nodes.unreadable("", &key.name).is_some()
             || image.is_none() && self.nodeimages.unreadable("", &key.name).is_some();
         if is_unread {
@@ -141,7 +144,7 @@ impl Controller for NodeImageController {
                 ),
             }
         }
-        // Until there was a NodeImage, its node stood for it.
+        // Until the NodeImage existed, expectations were kept under its node.
         if let (Some(_), Some(node)) = (&image, &node) {
             context.expectations.forget(node.uid());
         }
@@ -166,7 +169,7 @@ impl Controller for NodeImageController {
 }
 
 impl NodeImageController {
-    /// All that is asked of a node that joins, in an order that is always the same.
+    /// All images that a joining node is to pull, always in the same order.
     fn join(&self, gates: Gates) -> Join {
         let mut clone_sets: Vec<_> = (self
             .workloads
@@ -197,7 +200,7 @@ impl NodeImageController {
         }
     }
 
-    /// The revision from which a rollout goes, while there is one: new pods may get it, too.
+    /// The revision that a rollout replaces, while there is a rollout: new pods may get it, too.
     fn current_revision(&self, set: &Watched<CloneSet>) -> Option<Arc<Revision>> {
         let status = set
             .0
@@ -213,7 +216,7 @@ impl NodeImageController {
         owns.then(|| revision.0.clone())
     }
 
-    /// What nodes have that a rollout leaves out, where they keep it: new ones may get it, too.
+    /// The revisions that nodes keep when a rollout leaves them out: new nodes may get them, too.
     fn kept_revisions(&self, set: &Watched<DaemonSet>) -> Vec<Arc<Revision>> {
         if !holds_revision(&set.0) {
             return Vec::new();
@@ -246,7 +249,8 @@ impl Workloads {
     }
 }
 
-/// Wakes the NodeImages of a workload's pods when it comes or goes: a daemon is asked about pods of workloads only.
+/// Wakes the NodeImages of a workload's pods when the workload comes or goes, because daemons
+/// inspect only pods of workloads.
 fn wake_for_workloads<T: CustomResource>(
     reads: &NodeImageController,
     workloads: &Store<Watched<T>>,
@@ -284,7 +288,7 @@ fn wake_for_pods(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
             let is_asked_for = || {
                 !requests_of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name).is_empty()
             };
-            // A node without a NodeImage is looked at when it has one.
+            // A node without a NodeImage is reconciled when it gets one.
             if images
                 .get("", node)
                 .is_some_and(|image| bears_on(pod, &image.0) || is_asked_for())
@@ -317,7 +321,8 @@ fn wake_for_jobs(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
     });
 }
 
-/// Wakes the NodeImages of nodes that join when a job that may have yet to ask them changes or goes.
+/// Wakes the NodeImages of joining nodes that may still wait for a job, when the job changes or
+/// goes.
 fn wake_for_ended_waits(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
     let (to, images) = (queue.clone(), reads.nodeimages.clone());
     reads.jobs.on_change(move |change| {

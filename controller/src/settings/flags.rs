@@ -162,8 +162,8 @@ pub struct Run {
     /// Objects of one kind that are worked on at the same time.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrent_reconciles: u16,
-    /// The most bytes that the spec of an object may have, as JSON text. A larger one is not read: the object says so in its
-    /// condition Blocked, and nobody else is touched by it.
+    /// The most bytes that the spec of an object may have, as JSON text. A larger object is not
+    /// read: its condition Blocked says so, and no other object is affected.
     #[arg(long, env = "OBJECT_MAX_BYTES", default_value_t = DEFAULT_MAX_BYTES)]
     pub object_max_bytes: usize,
     /// Feature gates, e.g. `CloneSetShortHash=true`.
@@ -172,8 +172,9 @@ pub struct Run {
     /// Kinds to work on, e.g. `CloneSet,NodeImage,ImagePullJob`; all where nothing is said.
     #[arg(long, env = "CUSTOM_RESOURCE_ENABLE", default_value = "")]
     pub custom_resource_enable: String,
-    /// Who pins pods that Kubernetes' own StatefulSets, or kinds of others, make again where a PersistentPodState says: the chart's
-    /// MutatingAdmissionPolicy, the pod webhook, or nobody. Pods of Advanced StatefulSets are pinned when they are made.
+    /// What pins pods that Kubernetes' own StatefulSets, or kinds of other controllers, make again,
+    /// as PersistentPodStates ask: the chart's MutatingAdmissionPolicy, the pod webhook, or
+    /// nothing. Pods of Advanced StatefulSets are pinned when they are made.
     #[arg(long, env = "POD_PINNING", value_enum, default_value = "none")]
     pub pod_pinning: PinnedBy,
     /// Do pods that must go back to their place wait while no pod webhook answers? Else they are made without being pinned.
@@ -188,7 +189,7 @@ pub struct Run {
     /// May a pod with a PodUnavailableBudget be deleted or evicted while no replica answers?
     #[arg(long, env = "BUDGETS_FAIL_OPEN", default_value_t = false, action = clap::ArgAction::Set)]
     pub budgets_fail_open: bool,
-    /// Groups whose members delete, evict and change pods whatever budgets say.
+    /// Groups whose members delete, evict and change pods even if budgets forbid it.
     #[arg(long, env = "BUDGETS_EXEMPT", value_delimiter = ',')]
     pub budgets_exempt: Vec<String>,
     /// The `--request-timeout` of the apiserver, 5s to 1h. What a budget granted and nothing came of expires 15s later; with less than
@@ -212,14 +213,14 @@ pub struct Run {
     pub pod_ip: Option<IpAddr>,
 }
 
-/// Who pins new pods of workloads that are not ours.
+/// What pins new pods of workloads that are not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PinnedBy {
     /// The chart's MutatingAdmissionPolicy.
     Policy,
     /// The pod webhook.
     Webhook,
-    /// Nobody.
+    /// Nothing.
     None,
 }
 

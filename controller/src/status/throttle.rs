@@ -1,4 +1,5 @@
-//! Statuses that are written once in a second at most. While thousands of pods come to be ready, each changes the numbers.
+//! Statuses that are written at most once a second. While thousands of pods become ready, each
+//! changes the numbers.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,17 +13,18 @@ use serde::Serialize;
 
 use crate::context::{Context, next};
 
-/// At least between two writes of one status.
+/// The shortest time between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The same for what is counted of so many pods, where somebody waits for it: a quarter of a second for a thousand, for the more pods there
-/// are, the longer is what is written.
+/// The shortest time between two writes of a status that counts this many pods while an object
+/// waits for it. A quarter of a second for a thousand, because more pods make a longer status.
 pub(crate) fn awaited_pace(pods: usize) -> Duration {
     let pods = u64::try_from(pods).unwrap_or(u64::MAX);
     PACE.min(Duration::from_millis(100 + pods.saturating_mul(3) / 20))
 }
 
-/// When statuses were written last, by uid of objects of one kind. What is longer ago than the pace is forgotten.
+/// When statuses were written last, by uid of objects of one kind. Entries older than the pace are
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct StatusThrottle {
     written: Mutex<HashMap<String, Instant>>,
@@ -36,7 +38,7 @@ impl Default for StatusThrottle {
 }
 
 impl StatusThrottle {
-    /// Statuses that are written once in this time at most.
+    /// For statuses that are written at most once in this time.
     pub(crate) fn of(pace: Duration) -> Self {
         Self {
             written: Mutex::default(),
@@ -44,8 +46,10 @@ impl StatusThrottle {
         }
     }
 
-    /// Carries out a plan for an object, as [`Context::carry_out`] does. A status that was written less than the pace ago is written
-    /// when the pace is over, as it is by then: so the last numbers always are. What is urgent, by old and new status, does not wait.
+    /// Carries out a plan for an object, as [`Context::carry_out`] does. A status that was written
+    /// less than the pace ago is written when the pace is over, with the content of that time: so
+    /// the last numbers are always written. A change that is urgent, by old and new status, does
+    /// not wait.
     pub(crate) async fn carry_out<T: Object, S: Serialize + PartialEq>(
         &self,
         context: &Context,
@@ -76,9 +80,9 @@ impl StatusThrottle {
         }
     }
 
-    /// As [`StatusThrottle::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
-    /// of the plan, and a plan that does nothing waits for its second with it. The pace is shorter where somebody waits for
-    /// what it says.
+    /// As [`StatusThrottle::carry_out`], for a status that is a ledger too: it is written only over
+    /// the version that was read, whichever outcome the plan has. If the plan does nothing, it
+    /// waits together with the status. The pace is shorter while an object waits for the status.
     pub(crate) async fn carry_out_as_read<T: Object, S: Serialize + PartialEq>(
         &self,
         context: &Context,
@@ -110,17 +114,17 @@ impl StatusThrottle {
         next(plan, &outcome, written)
     }
 
-    /// How long until the status of this object may be written, whatever it says.
+    /// How long until the status of this object may be written, regardless of its content.
     pub(crate) fn holds(&self, uid: &str) -> Duration {
         holds(self.since(uid), self.pace)
     }
 
-    /// How long it is since the status of this object was written, unless that is long ago.
+    /// The time since the status of this object was written; `None` if that is long ago.
     fn since(&self, uid: &str) -> Option<Duration> {
         self.written.lock().get(uid).map(Instant::elapsed)
     }
 
-    /// It was written now.
+    /// Notes that the status was written now.
     fn note(&self, uid: &str) {
         let mut written = self.written.lock();
         written.retain(|_, at| at.elapsed() < self.pace);
@@ -128,12 +132,12 @@ impl StatusThrottle {
     }
 }
 
-/// Nothing of a status is: it may all wait for its second.
+/// For statuses without urgent changes.
 pub(crate) fn nothing_is_urgent<S>(_old: &S, _new: &S) -> bool {
     false
 }
 
-/// How long a status waits before it is written, where the last one was written so long ago.
+/// How long a status waits before it is written, by the time since its last write.
 fn waits<S: PartialEq>(
     old: &S,
     new: &S,
@@ -143,12 +147,12 @@ fn waits<S: PartialEq>(
     holds(since.filter(|_| old != new && !is_urgent(old, new)), pace)
 }
 
-/// What is left of this time since the last one was written.
+/// The rest of the pace since the last write.
 fn holds(since: Option<Duration>, pace: Duration) -> Duration {
     since.map_or(Duration::ZERO, |since| pace.saturating_sub(since))
 }
 
-/// Looks again after this time at the latest; what has failed is looked at again soon anyhow.
+/// Looks again after this time at the latest. A failure is retried soon anyhow.
 pub(crate) fn at_latest(next: Next, wait: Duration) -> Next {
     match next {
         Next::Done => Next::After(wait),

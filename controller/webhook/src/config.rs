@@ -25,41 +25,46 @@ pub struct Config {
     pub bind: SocketAddr,
     /// Outside the cluster: the DNS name or IP address at which the apiserver reaches us, in place of the Service.
     pub host: Option<String>,
-    /// The port there; that of `bind` unless told.
+    /// The port there; without it, the port of `bind`.
     pub host_port: Option<u16>,
     /// How long a serving certificate is valid.
     pub cert_validity: Duration,
     /// How long an authority is valid.
     pub ca_validity: Duration,
-    /// Whether the ValidatingWebhookConfiguration of the chart is there to be kept. Without it no right to it is needed.
+    /// Whether to maintain the ValidatingWebhookConfiguration of the chart. Without it no right to
+    /// it is needed.
     pub validating: bool,
-    /// Whether the MutatingWebhookConfiguration of the chart is there to be kept. Without it no right to it is needed.
+    /// Whether to maintain the MutatingWebhookConfiguration of the chart. Without it no right to it
+    /// is needed.
     pub pods: bool,
-    /// Who knows where new pods are to run.
+    /// Knows on which nodes new pods are to run.
     pub records: Option<Arc<dyn Records>>,
-    /// Who knows which containers new pods get.
+    /// Knows which containers new pods get.
     pub injector: Option<Arc<dyn Injector>>,
-    /// Who knows the budgets of pods.
+    /// Knows the budgets of pods.
     pub budgets: Option<Arc<dyn Budgets>>,
-    /// The pod that we run in, if we do.
+    /// The pod of this process, if it runs in one.
     pub pod: Option<PodIdentity>,
-    /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
+    /// Resources, by plural, whose objects are refused, each with the reason for the author.
     pub closed: BTreeMap<&'static str, String>,
-    /// What the apiserver shows beside the secret paths; `None` where the path is enough.
+    /// The token that the apiserver shows besides the secret paths; `None` if the path is enough.
     pub token: Option<String>,
-    /// Is told when the certificates end.
+    /// Records when the certificates end.
     pub validity: Validity,
-    /// Is told of each review.
+    /// Counts each review.
     pub reviews: ReviewMetrics,
-    /// Is told of each Namespace and CustomResourceDefinition that stays because of what is in it.
+    /// Counts each Namespace and CustomResourceDefinition whose deletion is refused because of its
+    /// contents.
     pub refused_deletions: RefusedDeletions,
-    /// The most bytes that the spec of an object may have, as JSON text; of a larger one nothing is taken in.
+    /// The most bytes that the spec of an object may have, as JSON text; a larger object is
+    /// refused.
     pub object_max_bytes: usize,
-    /// How long to serve on after the shutdown was asked for: until no apiserver sends requests here any more.
+    /// How long to serve on after the shutdown was requested: until no apiserver sends requests
+    /// here any more.
     pub drain: Duration,
 }
 
-/// The pod that we run in.
+/// The pod of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodIdentity {
     /// Its name.

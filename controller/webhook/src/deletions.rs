@@ -1,8 +1,9 @@
-//! Namespaces and CustomResourceDefinitions with the label `policy.kruise.io/delete-protection: Cascading`: before one is deleted,
-//! whoever is asked counts what is in it.
+//! Namespaces and CustomResourceDefinitions with the label `policy.kruise.io/delete-protection:
+//! Cascading`: before one is deleted, the replica that the apiserver calls counts what is in it.
 //!
-//! The entry is the chart's, and there where the feature gate is on. The right to write its bundle is a right to write the rest of
-//! it, too: so here is all that it has, and whatever else is made of it is put back.
+//! The entry is in the chart if the feature gate is on. The right to write its bundle is a right to
+//! write the rest of it, too. So this file has all fields of the entry, and other values are
+//! reverted.
 
 mod refusals;
 
@@ -18,13 +19,15 @@ pub use refusals::RefusedDeletions;
 /// The entry in the chart's ValidatingWebhookConfiguration.
 pub const GUARD: &str = "guard-deletion.policy.kruise.io";
 
-/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers name what is in namespaces.
+/// The first part of the path of the handler. Only the apiserver knows the last part, because the
+/// answers name objects in namespaces.
 pub const GUARD_PATH: &str = "/guard-deletion";
 
 /// How long the apiserver waits for an answer, in seconds.
 const TIMEOUT: i32 = 5;
 
-/// What to merge strategically into the entry: with this bundle, by the path that comes of this seed. `None` when it is as it is to be.
+/// The strategic merge for the entry, with this bundle and the path of this seed. `None` if the
+/// entry needs no change.
 pub(crate) fn patch(
     found: &ValidatingWebhook,
     endpoint: &Endpoint,
@@ -51,7 +54,8 @@ pub(crate) fn patch(
     Some(patch)
 }
 
-/// All that the entry has besides its name and how it is reached, as the chart has it and the apiserver completes it.
+/// All fields of the entry besides its name and `clientConfig`, with the chart's values and the
+/// apiserver's defaults.
 fn fields() -> Value {
     let rule = |group: &str, resource: &str| {
         json!({
@@ -69,7 +73,7 @@ fn fields() -> Value {
     })
 }
 
-/// A strategic merge adds to selectors and conditions; here they are replaced.
+/// A strategic merge adds to selectors and conditions; this makes it replace them.
 fn replacing(mut fields: Value) -> Value {
     for selector in ["namespaceSelector", "objectSelector"] {
         fields[selector]["$patch"] = json!("replace");

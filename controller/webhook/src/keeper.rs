@@ -1,5 +1,5 @@
-//! Keeps the Secret, what is served, and what clients trust in step: one pass after every change that is seen, and
-//! whenever the plan asks for one.
+//! Keeps the Secret, the served certificate, and the trust of clients in step: one pass after every
+//! watched change, and whenever the plan asks for one.
 
 mod pass;
 pub(crate) mod proof;
@@ -37,17 +37,19 @@ pub(crate) use pass::Keeper;
 use reach::{Proof, Reach};
 use silence::Silence;
 
-/// The longest time between two passes, for what no watch tells.
+/// The longest time between two passes, for changes that no watch reports.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
-/// The shortest, so that a quarrel with another writer is no busy loop.
+/// The shortest time between two passes, so that a conflict with another writer is no busy loop.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 /// The wait after a pass that failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// The wait between two proofs, as every start has a few that fail: an endpoint is known within seconds.
+/// The wait between two proofs. Every start has a few failed ones, because an endpoint becomes
+/// known within seconds.
 const PROVE_AGAIN: Duration = Duration::from_millis(250);
-/// The longest that a replica which ends takes to say so.
+/// The longest time that a replica needs, while it ends, to withdraw its early endpoint.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// From this failed proof on the wait doubles, and it is told: the apiserver may never reach this replica.
+/// From this failed proof on, the wait doubles and a log line says so: the apiserver may never
+/// reach this replica.
 const STRANGE: u32 = 20;
 const PROVE_AT_LEAST_EVERY: Duration = Duration::from_secs(8);
 
@@ -71,8 +73,9 @@ pub(crate) async fn keep(
     }
 }
 
-/// Works until the process is asked to end. What that leaves undone, another replica does, or the next life: one that is on its way
-/// out answers those that still call it, and writes no more, for what it finds may be a successor's that has the same names.
+/// Works until the process is to end. Another replica does the rest of the work, or the next
+/// process does. A replica that ends still answers the callers that it has, but writes nothing: the
+/// objects that it finds may belong to a successor with the same names.
 async fn while_serving(work: impl Future<Output = ()>, mut phase: watch::Receiver<Phase>) {
     tokio::select! {
         () = work => {}
@@ -95,7 +98,7 @@ async fn passes(keeper: &mut Keeper, ready: &mut Ready, changed: &Notify) {
             }
             Err(error) if error.is_conflict() => LOOK_AT_MOST_EVERY,
             Err(error) => {
-                // It is tried again with every watch that begins anew.
+                // Each watch that starts anew causes another try, so the error is logged once.
                 if !std::mem::replace(&mut fails, true) {
                     warn!(%error, "the webhook's certificates cannot be kept");
                 }
@@ -110,19 +113,21 @@ async fn passes(keeper: &mut Keeper, ready: &mut Ready, changed: &Notify) {
     }
 }
 
-/// This replica's way to readiness, and back when the apiserver reaches it or answers it no more. Nothing else takes it out of
-/// service: to do so because a caBundle was wiped would make fewer replicas convert, not more.
+/// This replica's way to readiness, and back if the apiserver no longer reaches it or no longer
+/// answers it. No other cause takes it out of service: to do so because a caBundle was wiped would
+/// leave fewer replicas that convert.
 struct Ready {
     readiness: Readiness,
     early: Option<EarlyEndpoint>,
-    /// Kubernetes' own endpoint has taken over.
+    /// Whether Kubernetes' own endpoint has taken over.
     has_stepped_back: bool,
     proven: bool,
     reach: Reach,
     silence: Silence,
     /// Proofs that failed.
     tries: u32,
-    /// What was missing when that was last logged: it may stay so for long, and is asked again every second.
+    /// What was missing when that was last logged. It may stay so for long, and is checked every
+    /// second.
     said: Option<String>,
 }
 
@@ -141,7 +146,7 @@ impl Ready {
         }
     }
 
-    /// Whether the apiserver answered in a pass: `error` is what that ended with.
+    /// Notes whether the apiserver answered in a pass: `error` is the error of that pass.
     async fn heard(&mut self, error: Option<&Error>, began: Instant) {
         if let Some(error) = error.filter(|error| error.is_unanswered()) {
             if self.silence.unanswered(began, Instant::now()) {
@@ -157,13 +162,14 @@ impl Ready {
         if self.silence.ends() && self.proven {
             info!("the apiserver answers this replica again");
             self.readiness.set(None);
-            // If it was silent to all, there is no endpoint at all until Kubernetes has seen that they are ready.
+            // If the apiserver answered no replica, there is no endpoint at all until Kubernetes
+            // has seen that they are ready.
             self.has_stepped_back = false;
             self.begin_early().await;
         }
     }
 
-    /// Goes on after a pass; says when to look again if that is sooner than the pass thinks.
+    /// Continues after a pass; says when to look again if that is sooner than the pass wants.
     async fn after(&mut self, keeper: &Keeper, missing: Option<String>) -> Option<Duration> {
         if let Some(missing) = missing {
             if self.said.as_ref() != Some(&missing) {
@@ -342,7 +348,8 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
             Arc::clone(changed),
         ));
     }
-    // Where no pods are served it may be wanted that nothing is left of what was written for them.
+    // Without a configuration for pods, an empty set of rules may be wanted, so that old entries
+    // are removed.
     let (mut wanted, to_tell) = (keeper.pods.0.clone(), Arc::clone(changed));
     watches.spawn(async move {
         while wanted.changed().await.is_ok() {
@@ -355,7 +362,7 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
     watches
 }
 
-/// Watches one object by its name, metadata only: an event says that it is time for a pass, which reads it.
+/// Watches one object by its name, metadata only: an event triggers a pass, which reads the object.
 async fn watch_one(api: Api<DynamicObject>, name: String, changed: Arc<Notify>) {
     let params = WatchParams::default()
         .fields(&format!("metadata.name={name}"))
@@ -375,7 +382,7 @@ async fn watch_one(api: Api<DynamicObject>, name: String, changed: Arc<Notify>) 
             debug!(name, %error, "a watch ended");
         }
         tokio::time::sleep(RETRY).await;
-        // A deletion between two watches is seen by a pass only.
+        // Only a pass sees a deletion that happened between two watches.
         changed.notify_one();
     }
 }

@@ -1,7 +1,8 @@
 //! Where the bundle of authorities must stand for clients to trust us, and how it gets there.
 //!
-//! The apiserver reads it in the CRDs' conversion and in the ValidatingWebhookConfiguration; daemons read it in a
-//! ConfigMap. Someone may overwrite any of them (`kubectl replace`, `helm upgrade --force`): each look repairs.
+//! The apiserver reads it in the CRDs' conversion and in the ValidatingWebhookConfiguration;
+//! daemons read it in a ConfigMap. Another writer may overwrite any of them (`kubectl replace`,
+//! `helm upgrade --force`): each pass repairs them.
 
 use berth_api::kinds::{self, KINDS, Kind};
 use k8s_openapi::api::admissionregistration::v1::{RuleWithOperations, ValidatingWebhook};
@@ -18,10 +19,12 @@ pub const VALIDATING: &str = "kruise-validating-webhook-configuration";
 pub const CA_CONFIG_MAP: &str = "kruise-ca";
 /// Path of the conversion handler.
 pub const CONVERT_PATH: &str = "/convert";
-/// Path of the validation handler. By a path below it, which the apiserver alone is told, it tells of other objects, too.
+/// Path of the validation handler. Below it is a path that only the apiserver knows; answers there
+/// may contain data of other objects.
 pub const VALIDATE_PATH: &str = "/validate";
 
-/// What the apiserver does with our kinds while no replica answers: it takes them, and the controller refuses what is wrong.
+/// The failure policy for our kinds while no replica answers: the apiserver accepts the object, and
+/// the controller refuses faults.
 const FAILURE_POLICY: &str = "Ignore";
 
 /// The names of the CRDs that are served in several versions.
@@ -71,11 +74,11 @@ pub struct Conversion {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConversionWebhook {
-    /// How it is reached.
+    /// How the apiserver reaches the webhook.
     pub client_config: ClientConfig,
 }
 
-/// What to merge into a CRD so that it converts here; `None` when it does already.
+/// The merge that makes a CRD convert here; `None` if it does already.
 pub fn crd_patch(found: &CrdSpec, endpoint: &Endpoint, bundle: &str) -> Option<Value> {
     let good = found.conversion.as_ref().is_some_and(|conversion| {
         conversion.strategy == "Webhook"
@@ -92,12 +95,13 @@ pub fn crd_patch(found: &CrdSpec, endpoint: &Endpoint, bundle: &str) -> Option<V
     })
 }
 
-/// What to merge (strategically: the list is keyed by name) into the ValidatingWebhookConfiguration; `None` when all
-/// of its webhooks lead here already, by paths that end with what only the apiserver is told, ask about our own kinds alone, and hold
-/// nobody up while no replica answers; but for the one that guards deletions.
+/// The strategic merge (the list is keyed by name) for the ValidatingWebhookConfiguration. `None`
+/// if all of its webhooks lead here by the secret paths, are called only for our own kinds, and
+/// block no write while no replica answers. The webhook that guards deletions has fields of its
+/// own.
 ///
-/// The right to write the bundle is a right to write the rest of the object too, and no admission policy reaches it: so
-/// what a thief of the token makes of it is taken back here.
+/// The right to write the bundle is a right to write the rest of the object too, and no admission
+/// policy applies to it. So this reverts the changes that a thief of the token makes.
 pub fn validating_patch(
     found: &[ValidatingWebhook],
     endpoint: &Endpoint,
@@ -111,7 +115,8 @@ pub fn validating_patch(
     (!webhooks.is_empty()).then(|| json!({"webhooks": webhooks}))
 }
 
-/// Whether these lead here by paths of another seed, and nothing else is to be put back: so a replica of another build writes them.
+/// Whether these lead here by paths of another seed and differ in nothing else: then a replica of
+/// another build writes them.
 pub(crate) fn differ_by_seed_alone(
     found: &[ValidatingWebhook],
     endpoint: &Endpoint,
@@ -135,7 +140,7 @@ pub(crate) fn differ_by_seed_alone(
     validating_patch(&led, endpoint, trust).is_none()
 }
 
-/// What to merge into one that asks about our own kinds.
+/// The merge for a webhook about our own kinds.
 fn own_kinds_patch(
     found: &ValidatingWebhook,
     endpoint: &Endpoint,
@@ -156,7 +161,7 @@ fn own_kinds_patch(
     Some(patch)
 }
 
-/// Does it ask about kinds of others, or stop writes while no replica answers?
+/// Is it called for kinds of others, or does it stop writes while no replica answers?
 fn reaches_too_far(webhook: &ValidatingWebhook) -> bool {
     let ours = |rule: &RuleWithOperations| {
         let groups = rule.api_groups.as_deref().unwrap_or_default();

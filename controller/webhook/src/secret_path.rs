@@ -1,9 +1,12 @@
-//! Paths that the apiserver alone is told. Whoever reaches the port may ask whatever a review can ask; where an answer changes
-//! something, or tells of other namespaces, whoever asks must know the path, which stands in a configuration that only administrators read.
+//! Paths that only the apiserver knows. Any client that reaches the port may send a review. If an
+//! answer changes something, or contains data of other namespaces, the client must know the path,
+//! which stands in a configuration that only administrators read.
 //!
-//! The apiserver tells the whole address to the author of a request when a call fails. So the paths rotate: replicas derive them from the
-//! authority's key and a number, which any replica raises in the Secret. The leader and all replicas then write the new paths. Replicas
-//! know the next numbers ahead, because the apiserver may call one by a new path before it has read the new number.
+//! When a call fails, the apiserver reports the whole address to the author of the request. So the
+//! paths rotate: replicas derive them from the authority's key and a number, which any replica
+//! raises in the Secret. The leader and all replicas then write the new paths. Replicas know the
+//! next numbers ahead, because the apiserver may call one by a new path before it has read the new
+//! number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,23 +16,27 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How many numbers after the newest a replica answers to: so often others may rotate before it reads the Secret.
+/// How many numbers after the newest a replica answers to: other replicas may rotate this often
+/// before it reads the Secret.
 const AHEAD: u64 = 8;
 /// How many numbers before the newest a replica answers to in its first 30 s: the apiserver may still call by them, because each start of
 /// another replica has raised the number.
 const BEHIND: u64 = 6;
-/// How long a path holds that stands in no configuration any more: until all apiservers have read the new one.
+/// How long a path stays valid after it has left all configurations: until all apiservers have read
+/// the new one.
 const HOLDS: Duration = Duration::from_secs(30);
 /// The time between two rotations.
 const ROTATES_EVERY: Duration = Duration::from_secs(600);
-/// The same after a refused connection or body: the apiserver may have told the path.
+/// The shortest time between two rotations after a refused connection or body: the apiserver may
+/// have reported the path.
 const ROTATES_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
-/// What a seed is made of besides a key. Not the text that an earlier build made the end of a path of, which was told: whoever learned that
-/// end would know all paths.
+/// A seed is derived from this text and a key. The text must differ from the one that an earlier
+/// build derived path ends from: those ends were reported to authors of requests, and a known end
+/// would reveal all paths.
 const PURPOSE: &str = "berth: seed of the paths of the webhooks\n";
 
-/// The seeds that the last parts of the paths are made of, and when the next one is due.
+/// The seeds from which the last parts of the paths are derived, and when the next seed is due.
 #[derive(Debug, Clone, Default)]
 pub struct SecretPath {
     seeds: Arc<Mutex<Seeds>>,
@@ -43,9 +50,9 @@ struct Seeds {
     /// The seeds that come next.
     ahead: Vec<String>,
     old: Vec<Old>,
-    /// When the newest came; `None` where another is due because this process has just begun.
+    /// When the newest seed came; `None` if another is due because this process has just started.
     since: Option<Instant>,
-    /// Whether something was refused since then.
+    /// Whether a call was refused since then.
     is_refused: bool,
 }
 
@@ -60,7 +67,7 @@ struct Seed {
 #[derive(Debug)]
 struct Old {
     text: String,
-    /// Since when no configuration has a path of it; `None` while one may.
+    /// Since when no configuration has a path of this seed; `None` while one may.
     gone: Option<Instant>,
 }
 
@@ -93,7 +100,7 @@ impl Seeds {
             return;
         }
         let before = self.newest.replace(seed.clone());
-        // Others may have written paths of the numbers between.
+        // Other replicas may have written paths of the numbers in between.
         let skipped = match &before {
             None => number.saturating_sub(BEHIND)..number,
             Some(before) if before.key == seed.key => {
@@ -114,7 +121,8 @@ impl Seeds {
             .retain(|old| old.text != seed.text && old.holds(now));
         let next = number.saturating_add(1)..=number.saturating_add(AHEAD);
         self.ahead = next.map(|number| Seed::new(key, number).text).collect();
-        // Replicas of an earlier build, which know the number 0 alone, go within the first interval.
+        // Replicas of an earlier build know only the number 0. They are gone within the first
+        // interval.
         let is_begun = before.is_some() || number == 0;
         (self.since, self.is_refused) = (is_begun.then_some(now), false);
     }
@@ -165,12 +173,12 @@ impl Seeds {
 }
 
 impl SecretPath {
-    /// Goes by this authority's key and the Secret's number from now on.
+    /// Uses this authority's key and the Secret's number from now on.
     pub(crate) fn learn(&self, key: &str, number: u64) {
         self.lock().learn(key, number, Instant::now());
     }
 
-    /// Notes by which paths the apiserver is to call, of all configurations.
+    /// Notes the paths in all configurations by which the apiserver is to call.
     pub(crate) fn look(&self, called: &[String]) {
         self.lock().look(called, Instant::now());
     }
@@ -185,15 +193,16 @@ impl SecretPath {
         self.lock().rotates_in(Instant::now())
     }
 
-    /// A connection or a review was refused, so that the apiserver may have told a path.
+    /// Notes that a connection or a review was refused, so that the apiserver may have reported a
+    /// path.
     pub(crate) fn refused(&self) {
-        // Once for each rotation: a flood of refusals wakes nobody again.
+        // Notifies once for each rotation, so that a flood of refusals causes no further passes.
         if !std::mem::replace(&mut self.lock().is_refused, true) {
             self.wake.notify_one();
         }
     }
 
-    /// Is notified when something was refused.
+    /// Notified when a call was refused.
     pub(crate) fn wake(&self) -> Arc<Notify> {
         self.wake.clone()
     }
@@ -206,7 +215,8 @@ impl SecretPath {
             .map(|newest| newest.text.clone())
     }
 
-    /// Whether the apiserver may call by this path. Takes as long for any that is as long.
+    /// Whether the apiserver may call by this path. The time depends only on the length of the
+    /// path.
     pub(crate) fn is_known(&self, path: &str) -> bool {
         self.lock().is_known(path, Instant::now())
     }
@@ -216,13 +226,14 @@ impl SecretPath {
     }
 }
 
-/// The path below this one that is told. Each has an end of its own: where a call fails, the apiserver tells the whole address to the
-/// author of the object, and that is to help with no other path.
+/// The secret path below this one. Each handler has an end of its own: when a call fails, the
+/// apiserver reports the whole address to the author of the object, and that must reveal no other
+/// path.
 pub(crate) fn told(below: &str, seed: &str) -> String {
     format!("{below}/{}", hash([seed, "\n", below]))
 }
 
-/// Whether a path is made of this seed.
+/// Whether a path is derived from this seed.
 fn is_of(path: &str, seed: &str) -> bool {
     let Some((below, _)) = path.rsplit_once('/') else {
         return false;
@@ -230,7 +241,7 @@ fn is_of(path: &str, seed: &str) -> bool {
     is_same(&told(below, seed), path)
 }
 
-/// Whether two texts are the same. Takes as long for any that are as long.
+/// Whether two texts are the same. The time depends only on their length.
 pub(crate) fn is_same(known: &str, shown: &str) -> bool {
     known.len() == shown.len()
         && known

@@ -42,17 +42,19 @@ pub use token::NO_TOKEN;
 pub(crate) use token::Token;
 use turns::WAIT;
 
-/// Until a request is answered to its last byte; the apiserver waits for none of them longer than that.
+/// The time for a request, until its answer is sent to the last byte; the apiserver waits no longer
+/// than that for any of them.
 const REQUEST: Duration = Duration::from_secs(30);
-/// The most connections, and of one address. The apiserver opens one for each review that overlaps others.
+/// The most connections in all, and from one address. The apiserver opens one for each review that
+/// overlaps others.
 const CONNECTIONS: (usize, usize) = (320, 256);
-/// The most addresses that are known to be an apiserver's.
+/// The most addresses that are remembered as an apiserver's.
 const APISERVERS: usize = 64;
 
 struct Shared {
     phase: watch::Receiver<Phase>,
     kinds: Arc<Kinds>,
-    /// Addresses from which reviews came by a path that the apiserver alone is told.
+    /// Addresses from which reviews came by a path that only the apiserver knows.
     apiservers: Mutex<BTreeSet<IpAddr>>,
     asking: Asking,
     judge: Judge,
@@ -68,8 +70,9 @@ pub(crate) struct Server {
 impl Server {
     /// `tls` offers HTTP/1.1.
     pub(crate) fn new(tls: Arc<rustls::ServerConfig>) -> Self {
-        // A caller may open a connection and use another that is free by then. The first one is the caller's to close: a server that did
-        // may do so while a first request is on its way, and of all requests the apiserver does not try that one again.
+        // A caller may open a connection and then use another one that is free by then. Only the
+        // caller may close the first one: a server that closes it may do so while a first request
+        // is on its way, and the apiserver does not retry that request.
         let limits = Limits::default();
         let (connections, connections_per_peer) = CONNECTIONS;
         let first_request = limits.idle;
@@ -88,7 +91,7 @@ impl Server {
         }
     }
 
-    /// Who is connected, and what their bodies are charged with.
+    /// The open connections, and the memory that their bodies are charged to.
     #[cfg(test)]
     pub(crate) fn counters(&self) -> (Arc<berth_http::Connections>, Arc<Kinds>) {
         (self.http.connections(), self.kinds.clone())
@@ -131,8 +134,8 @@ impl Server {
     }
 }
 
-/// A review by a secret path. The apiserver tells the path to the author of a request whose review is refused, or given up before
-/// there is an answer.
+/// A review by a secret path. The apiserver reports the path to the author of a request if its
+/// review is refused, or given up before there is an answer.
 struct MayBeTold<'a>(Option<&'a SecretPath>);
 
 impl Drop for MayBeTold<'_> {
@@ -162,7 +165,7 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<An
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content));
     if status == StatusCode::TOO_MANY_REQUESTS {
-        // Said in seconds, it makes the apiserver try again.
+        // A number of seconds makes the apiserver try again.
         response
             .headers_mut()
             .insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -211,8 +214,9 @@ async fn counted(
     answered
 }
 
-/// What a path leads to, and by which name its reviews are counted. Anybody may ask what follows from the review alone; where an answer
-/// tells of other objects, or changes one, the path ends with what only the apiserver knows.
+/// The handler of a path, and the name under which its reviews are counted. Any client may get
+/// answers that follow from the review alone. If an answer contains data of other objects, or
+/// changes one, the path ends with a secret that only the apiserver knows.
 fn route(path: &str, judge: &Judge) -> Option<(&'static str, Handler)> {
     match path {
         CONVERT_PATH => return Some((CONVERT_PATH, Handler::Convert)),
@@ -243,7 +247,7 @@ async fn answer(
 ) -> Result<(Vec<u8>, Share), Refusal> {
     let caller = poster(&request)?;
     let is_stranger = matches!(handler, Handler::Validate(Asker::Anybody));
-    // Strangers say any namespace, and share one turn.
+    // Strangers can claim any namespace, so they share one turn.
     let turn_of = |namespace: &str| {
         if is_stranger {
             String::new()
@@ -281,7 +285,8 @@ async fn answer(
     match look? {
         Look::Answer(answer) => Ok((answer, share)),
         Look::Asks(question) => {
-            // What waits for the apiserver or for budgets has little of the body, but for a pod's text.
+            // A question that waits for the apiserver or for budgets keeps little of the body,
+            // except the text of a pod.
             let share = if matches!(question, Question::Namespace(_)) {
                 share
             } else {
@@ -315,7 +320,8 @@ fn poster(request: &Request<Incoming>) -> Result<Caller, Refusal> {
     })
 }
 
-/// Reads a review above [`SMALL`] and looks at it, in a turn of its namespace. The connection gives way to others until it is read.
+/// Reads a review above [`SMALL`] and handles it in a turn of its namespace. Until it is read, the
+/// server may close the connection to make room for another one.
 async fn large_look(
     begun: Begun<Incoming>,
     (handler, kind): (Handler, &Kind),
@@ -332,7 +338,7 @@ async fn large_look(
     let Received { bytes, share } = kind.bodies.rest(begun).await.map_err(unread)?;
     let (working, shared) = (caller.working(), shared.clone());
     let aside = tokio::task::spawn_blocking(move || {
-        // Turn and memory end with the work, also if the caller waits for it no longer.
+        // The task holds the turn and the memory until its end, even if the caller gives up.
         let _turn = turn;
         (reviews::look(handler, &bytes, &shared.judge), share)
     });
@@ -347,8 +353,8 @@ async fn large_look(
 }
 
 impl Shared {
-    /// Whether a review comes from an address that knows a path which the apiserver alone is told, by this review or by one before. A
-    /// stranger's conversions have other memory than the apiserver's.
+    /// Whether a review comes from an address that knows a secret path, by this review or by an
+    /// earlier one. A stranger's conversions use other memory than the apiserver's.
     fn is_apiserver(&self, handler: Handler, caller: &Caller) -> bool {
         let mut apiservers = self.apiservers.lock();
         if !handler.is_secret() {

@@ -1,4 +1,5 @@
-//! Entries of the pod webhook to whose selectors others have added: it is called for fewer pods than SidecarSets select.
+//! Entries of the pod webhook to whose selectors other writers have added: the webhook is called
+//! for fewer pods than SidecarSets select.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,13 @@ use crate::stores::watched::Watched;
 /// For which pods that a SidecarSet selects the webhook is called.
 #[derive(Debug)]
 pub(crate) struct Narrowed {
-    /// Selectors of namespaces and of pods, all of which must match. `None`: nobody knows.
+    /// Selectors of namespaces and of pods, all of which must match. `None` if they are not known.
     found: Option<Vec<(Selector, Selector)>>,
 }
 
 impl Narrowed {
-    /// By the selectors of namespaces and of pods to which others have added. Before the entries were read, and where one makes no sense
-    /// here, nobody knows.
+    /// From the selectors of namespaces and of pods to which other writers have added. They are not
+    /// known before the entries were read, or if one is invalid here.
     pub(super) fn new(found: Option<&[(LabelSelector, LabelSelector)]>) -> Self {
         let read = |(namespaces, pods): &(LabelSelector, LabelSelector)| {
             Some((Selector::new(namespaces).ok()?, Selector::new(pods).ok()?))
@@ -27,7 +28,8 @@ impl Narrowed {
         }
     }
 
-    /// Is the webhook not called for a pod with these labels, or does nobody know? Of a namespace that is not known its labels are not.
+    /// Whether the webhook is not called for a pod with these labels, or that is not known. The
+    /// labels of an unknown namespace are not known either.
     pub(crate) fn leaves_out<'a>(
         &self,
         label: impl Fn(&str) -> Option<&'a str>,
@@ -44,7 +46,7 @@ impl Narrowed {
             .is_none_or(|found| !found.iter().all(is_called))
     }
 
-    /// Is the webhook called for no pod of the namespace, by what is known?
+    /// Is the webhook called for no pod of the namespace, as far as is known?
     pub(crate) fn leaves_out_namespace(&self, namespace: &Watched<Namespace>) -> bool {
         let selects = |(namespaces, _): &(Selector, Selector)| {
             namespaces.matches(|key| namespace.0.metadata.label(key))
@@ -54,7 +56,8 @@ impl Narrowed {
             .is_some_and(|found| !found.iter().all(selects))
     }
 
-    /// Labels of pods that match this selector and all that others have added; `None` where none do.
+    /// Labels of pods that match this selector and everything that other writers have added; `None`
+    /// if no labels do.
     pub(crate) fn example(&self, selector: &Selector) -> Option<BTreeMap<String, String>> {
         let added = self.found.iter().flatten().map(|(_, pods)| pods);
         Selector::example(added.chain([selector]))

@@ -1,5 +1,6 @@
-//! Which budgets hold a pod: those of the stores, and those that the apiserver has and the stores of this replica lack. So it does not
-//! matter which replica is asked, or how long ago a budget was made.
+//! Which budgets hold a pod: those in the stores, and those that the apiserver has and the stores
+//! of this replica lack. So all replicas give the same answer, even about a budget that was just
+//! made.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use tokio::sync::oneshot;
 use crate::budgets::catalog::holding::{Held, Holding, Looked, Uncached};
 use crate::budgets::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
-/// So many that the stores lack are read one by one. A replica that lacks more has fallen behind, and says so.
+/// The most budgets missing in the stores that are read one by one. A replica that lacks more has
+/// fallen behind, and says so.
 const MOST: usize = 16;
 
 impl PodBudgets {
@@ -35,7 +37,7 @@ impl PodBudgets {
         Ok(self.holding_with(pod, &*self.unseen(&pod.namespace).await?))
     }
 
-    /// The same, with what the stores lack.
+    /// As [`Self::holding`], with the budgets that the stores lack.
     pub(in crate::budgets) fn holding_with(
         &self,
         pod: &Metadata,
@@ -69,7 +71,8 @@ impl PodBudgets {
         Holding { keys, unreadable }
     }
 
-    /// The budgets of a namespace that the stores lack, by a look that begins now or later: those who ask at one time share it.
+    /// The budgets of a namespace that the stores lack, by a read that begins now or later:
+    /// concurrent callers share it.
     ///
     /// # Errors
     /// The apiserver did not say which there are, or this replica has fallen behind.
@@ -79,7 +82,8 @@ impl PodBudgets {
         if let Some(this) = self.this.upgrade()
             && self.catalog.looks.join(&namespace, answer)
         {
-            // Whoever asked first may give up; the others go on waiting.
+            // A task of its own, because the caller that came first may give up while others still
+            // wait.
             tokio::spawn(async move {
                 while let Some(waiting) = this.catalog.looks.next(&namespace) {
                     let looked = this
@@ -87,7 +91,7 @@ impl PodBudgets {
                         .await
                         .map(|unseen| Arc::new(Uncached(unseen)));
                     for answer in waiting {
-                        // Nobody waits for it any more.
+                        // An error means that the caller no longer waits.
                         let _ = answer.send(looked.clone());
                     }
                 }
@@ -153,7 +157,7 @@ impl PodBudgets {
                 resource,
                 key: Key::new(namespace, &listed.name),
             };
-            // One that the stores lack is younger than those that they have.
+            // A budget that the stores lack is younger than those that they have.
             if counting.len() >= share::MOST && !counting.contains(&key) {
                 return None;
             }
@@ -168,7 +172,8 @@ impl PodBudgets {
         Ok(unseen.collect())
     }
 
-    /// The pods of a budget that the stores lack; `None` where it is gone by now, or over.
+    /// The pods of a budget that the stores lack; `None` if the budget is gone by now, or holds no
+    /// pod any more.
     async fn held(&self, BudgetKey { resource, key }: &BudgetKey) -> Result<Option<Held>, NotYet> {
         let Ok(path) = resource.path(&key.namespace, &key.name) else {
             return Ok(None);
@@ -185,7 +190,7 @@ impl PodBudgets {
     }
 }
 
-/// The part of a budget that tells of its pods.
+/// The fields of a budget that select its pods.
 #[derive(Deserialize)]
 struct Selecting {
     spec: SelectingSpec,
@@ -196,7 +201,7 @@ struct SelectingSpec {
     selector: LabelSelector,
 }
 
-/// The pods of a budget, as it is written.
+/// The pods of a budget, parsed from its text.
 fn held(plural: &str, object: &str) -> Option<Held> {
     let Some(budget) = Budget::read(plural, object) else {
         let is_light = Limits::of_budgets()

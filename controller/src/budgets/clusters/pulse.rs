@@ -1,4 +1,5 @@
-//! Whether somebody counts pods in another cluster: the Lease of its controllers is seen to move, by the clock of who looks.
+//! Whether a controller counts pods in another cluster: this replica must see the Lease of the
+//! controllers there move, by its own clock.
 
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use tokio::time::Instant;
 
 use super::identity::Identity;
 
-/// A Lease that stands still for so long is of a controller that counts no more.
+/// A Lease that stands still for this long belongs to a controller that counts no more.
 const SILENT: Duration = Duration::from_secs(15);
 
-/// What is read of a Lease.
+/// The parts of a Lease that are read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Lease {
@@ -31,22 +32,23 @@ struct LeaseSpec {
     renew_time: Option<String>,
 }
 
-/// How a Lease was seen.
+/// What the reads of a Lease have shown.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pulse {
     /// Which Lease it is.
     identity: Option<Identity>,
-    /// As it is, and when the read was sent that showed it so first.
+    /// Its spec, and when the first read was sent that showed this spec.
     last: Option<(LeaseSpec, Instant)>,
     has_moved: bool,
-    /// Why it could not be read the last time, or what else was waited for in vain since.
+    /// Why the last read failed, or why another call to the cluster failed since.
     unread: Option<String>,
-    /// When the newest answer came, to whatever was read there.
+    /// When the newest answer came, to any read there.
     answered: Option<Instant>,
 }
 
 impl Pulse {
-    /// Notes what a read showed that was sent at that time and has its answer now; true where that is another Lease than before.
+    /// Notes the result of a read that was sent at `sent` and answered at `now`; true if it shows
+    /// another Lease than before.
     pub(super) fn note(
         &mut self,
         read: Result<Lease, String>,
@@ -72,7 +74,7 @@ impl Pulse {
         is_another
     }
 
-    /// Another Lease than before has to be seen to move anew.
+    /// A Lease that replaces another one must be seen to move again.
     fn identify(&mut self, uid: String, sent: Instant, now: Instant) -> bool {
         if self
             .identity
@@ -91,7 +93,7 @@ impl Pulse {
         self.identity.as_ref().map(Identity::uid)
     }
 
-    /// Whether it is of another cluster for certain.
+    /// Whether it certainly belongs to another cluster.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         self.identity
             .as_ref()
@@ -99,7 +101,8 @@ impl Pulse {
             .is_some_and(|(one, other)| one.is_apart(other))
     }
 
-    /// Notes that its context may lead elsewhere by now: nobody reads there before its Lease is read again.
+    /// Notes that the context may lead elsewhere by now: no budget is read there before the Lease
+    /// was read again.
     pub(super) fn reconnect(&mut self) {
         self.unread = Some("the kubeconfig has changed a moment ago".to_owned());
     }
@@ -109,8 +112,8 @@ impl Pulse {
         self.answered = Some(now);
     }
 
-    /// Notes that a read which was sent at that time was waited for in vain. Unless something else was answered since, the cluster does not
-    /// answer, and nobody is to wait for that again before its Lease is read.
+    /// Notes that a read sent at that time got no answer. Unless another call was answered since,
+    /// the cluster does not answer, and no request waits for it again before its Lease is read.
     pub(super) fn miss(&mut self, why: String, sent: Instant) {
         if self.answered.is_none_or(|answered| answered <= sent) {
             self.unread = Some(why);
@@ -125,7 +128,8 @@ impl Pulse {
         let Some((_, since)) = &self.last else {
             return Some("is in a cluster that was not asked yet".to_owned());
         };
-        // No number of seconds: each would be a write of each status that tells of it.
+        // The message contains no running number of seconds, because each new number would be a
+        // write of every status with this message.
         let stands_still = now.saturating_duration_since(*since) >= SILENT;
         let how = match (self.has_moved, stands_still) {
             (true, false) => return None,

@@ -1,4 +1,5 @@
-//! The budgets that one names, and what each of them brings without what is counted already.
+//! The members of a budget, and what each of them contributes without the pods that are counted
+//! already.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,10 +24,11 @@ use crate::budgets::clusters::find::{ITSELF, MISSING};
 use crate::budgets::{Budget, Holds, PodBudgets};
 use crate::stores::watched::Watched;
 
-/// What each of some budgets brings, and which of them may hold the same pods elsewhere, by their places.
+/// What each member contributes; and groups of members, by index, that may hold the same pods in
+/// other clusters.
 type Others = (Vec<Other>, Vec<Vec<usize>>);
 
-/// The budget that names others.
+/// The budget whose members are read.
 pub(super) struct Naming<'a> {
     pub(super) budget: &'a Budget,
     pub(super) namespace: &'a str,
@@ -36,7 +38,7 @@ pub(super) struct Naming<'a> {
     pub(super) view: &'a View,
 }
 
-/// What is read of this cluster's budgets.
+/// The stores of this cluster.
 pub(super) struct Here<'a> {
     pub(super) budgets: &'a Store<Watched<DistributedPodDisruptionBudget>>,
     pub(super) unavailable: &'a Store<Watched<PodUnavailableBudget>>,
@@ -45,7 +47,7 @@ pub(super) struct Here<'a> {
 }
 
 impl Here<'_> {
-    /// A budget of this cluster, and all that it brings.
+    /// A budget of this cluster, with everything that it contributes.
     fn named(&self, budgets: &PodBudgets, member: &Member) -> Option<Named> {
         use MemberKind::{
             DistributedPodDisruptionBudget, PodDisruptionBudget, PodUnavailableBudget,
@@ -84,12 +86,12 @@ impl Here<'_> {
     }
 }
 
-/// A budget that it names, as the stores have it.
+/// A member, as the stores have it.
 struct Named {
     other: Other,
-    /// What it is, where it is in another cluster.
+    /// What is known of it, if it is in another cluster.
     elsewhere: Elsewhere,
-    /// Which pods, where it is in this one and exists.
+    /// Its pods, if it is in this cluster and exists.
     holding: Option<Holding>,
     pods: Vec<Arc<Pod>>,
 }
@@ -182,7 +184,7 @@ impl Holding {
 }
 
 impl Naming<'_> {
-    /// What those that it names bring without what is counted already.
+    /// What the members contribute without the pods that are counted already.
     pub(super) async fn others(
         &self,
         here: &Here<'_>,
@@ -222,7 +224,7 @@ impl Naming<'_> {
         ))
     }
 
-    /// A budget, and all that it brings.
+    /// A member, with everything that it contributes.
     fn named(&self, here: &Here<'_>, budgets: &PodBudgets, member: &Member) -> Named {
         if budgets.clusters().has(member) {
             return Named::of_another_cluster(budgets.clusters().last(member));
@@ -234,8 +236,9 @@ impl Naming<'_> {
             .unwrap_or_else(|| Named::silent(MISSING))
     }
 
-    /// How many pods of each the budget itself or one before it selects, too. Ended and second ones are among them, for whoever told how
-    /// many are healthy may have seen them before.
+    /// Counts the pods of each member that the budget itself or an earlier member selects, too.
+    /// Ended pods and second pods are included, because the writer of the member's healthy number
+    /// may have seen them in an earlier state.
     fn find_shared_pods(&self, here: &Here<'_>, all: &mut [Named]) {
         let mut counted: BTreeSet<String> = self
             .view
@@ -254,8 +257,8 @@ impl Naming<'_> {
         }
     }
 
-    /// How many of those that each expects are expected already: what the workloads of its pods want, which are those of others, too. Nobody
-    /// is asked where no pods are shared.
+    /// Computes how much of each member's expected number is expected already, because workloads of
+    /// its pods are workloads of other members, too. Without shared pods no workload is read.
     async fn find_what_is_expected_twice(
         &self,
         budgets: &PodBudgets,

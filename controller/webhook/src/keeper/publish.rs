@@ -1,4 +1,4 @@
-//! Writing the bundle wherever it is not.
+//! Writes the bundle to every place that lacks it.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -24,23 +24,28 @@ use crate::certs::store::CA_CERT;
 use crate::places;
 use crate::pods::{Added, Asks, DISRUPTIONS, Disruptions, MUTATING};
 
-/// As often paths of another seed are overwritten. While a build that makes other seeds is replaced, its replicas put theirs back at once,
-/// and each write would wake the other.
+/// The shortest time between two overwrites of paths of another seed. While a build with other
+/// seeds is replaced, its replicas write their paths back at once, and each write would trigger the
+/// other.
 const RESEED_AT_MOST_EVERY: Duration = Duration::from_secs(5);
 
 impl Keeper {
-    /// Writes the bundle wherever it is not; says what is missing when there is no place at all.
+    /// Writes the bundle to every place that lacks it; says what is missing if there is no place at
+    /// all.
     ///
-    /// Call it with the bundle of a Secret that was read just before: each write fails when its place has changed since
-    /// it was read, and it is read after the Secret. So a replica that slept never undoes what another has published.
+    /// Call it with the bundle of a Secret that was read just before: each write fails when its
+    /// place has changed since it was read, and it is read after the Secret. So a replica that
+    /// slept never reverts what another one has published.
     pub(super) async fn publish(&mut self, bundle: &str) -> Result<Published, Error> {
         let mut there = 0;
         for name in places::crds() {
             there += usize::from(self.publish_to_crd(&name, bundle).await?);
-            // A pod may be created right behind what asks for it, and all definitions take a while.
+            // A pod may be created right after the object that asks for the webhook, and a pass
+            // over all definitions takes a while.
             self.publish_pods_ahead().await;
         }
-        // Some of them are enough: who leaves a kind out does not want it, and one that comes later is seen to then.
+        // Some of them are enough: a kind may be left out on purpose, and a later pass handles a
+        // definition that comes later.
         let names = || places::crds().collect::<Vec<_>>().join(", ");
         let missing =
             (there == 0).then(|| format!("none of {} is there: install the chart's CRDs", names()));
@@ -88,7 +93,8 @@ impl Keeper {
         Ok(true)
     }
 
-    /// The ValidatingWebhookConfiguration may be left out, and then nothing is to be done. Says how long its paths are left alone.
+    /// Writes the ValidatingWebhookConfiguration, if it exists. Says how long its paths are left
+    /// alone.
     async fn publish_to_validating(&mut self, bundle: &str) -> Result<Option<Duration>, Error> {
         let name = places::VALIDATING;
         let failed =
@@ -123,7 +129,8 @@ impl Keeper {
         Ok(None)
     }
 
-    /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
+    /// Writes the entries of the pod webhook as the leader wants them; other replicas only read
+    /// them.
     pub(super) async fn publish_entries(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
         let Some(asks) = to_publish(wanted, written) else {
@@ -148,7 +155,7 @@ impl Keeper {
                 found.metadata,
             )
         };
-        // Also where the first could not be written.
+        // Also if the first write failed.
         let is_wanted = asks.disruptions != Disruptions::default();
         let validated = self.write_entries(DISRUPTIONS, is_wanted, validates).await;
         written.send_if_modified(|old| {
@@ -164,7 +171,7 @@ impl Keeper {
         mutated.and(validated).map(drop)
     }
 
-    /// Every replica has to know what others have added to the entries, whoever leads.
+    /// Every replica, leader or not, must know what other writers have added to the entries.
     pub(super) async fn look_at_entries(&self) -> Result<(), Error> {
         if self.serves_pods {
             self.learn(Added::read(&self.client).await?);
@@ -180,8 +187,8 @@ impl Keeper {
         });
     }
 
-    /// Writes the entries of a configuration as they are to be; false where there is none. Where no entry is wanted the chart may have
-    /// left out the right to look, with the configuration.
+    /// Writes the entries of a configuration; false if the configuration does not exist. If no
+    /// entry is wanted, the chart may have left out the configuration and the right to read it.
     async fn write_entries<K>(
         &self,
         name: &str,
@@ -233,7 +240,7 @@ impl Keeper {
         for (_, resource, name) in all.into_iter().filter(|(is_kept, ..)| *is_kept) {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
             let found = match api.get_opt(name).await {
-                // The chart may have left out the right to look, with the configuration.
+                // The chart may have left out the configuration and the right to read it.
                 Err(kube::Error::Api(status)) if status.is_forbidden() => None,
                 found => {
                     found.map_err(|source| Error::api("read", &resource.kind, name, source))?
@@ -292,8 +299,9 @@ impl Keeper {
     }
 }
 
-/// What is to be written; none where nobody leads here. What that takes out counts as not written from now on, whether or not an
-/// answer ever tells: and so it does before anybody can want it again.
+/// The rules to be written; `None` if this replica does not lead. Rules that the write removes
+/// count as not written from now on, even if the write gets no answer. They do so before a kind can
+/// want them again.
 fn to_publish(
     wanted: &watch::Receiver<Option<Asks>>,
     written: &watch::Sender<Option<Asks>>,
@@ -310,8 +318,9 @@ fn to_publish(
     asks.clone()
 }
 
-/// What stands in the configurations after a try: of each it is told whether it is there, `None` where the try failed. Then what stood
-/// there before, less what was to be taken out, does so still.
+/// The rules in the configurations after a try. For each configuration the argument says whether it
+/// exists; `None` if the try failed. Then the earlier rules still stand, without those that the
+/// write was about to remove.
 fn now_written(
     before: Option<&Asks>,
     asks: &Asks,
@@ -329,7 +338,7 @@ fn now_written(
     })
 }
 
-/// How long to leave paths of another seed alone; `None`: they are to be overwritten.
+/// How long to leave paths of another seed alone; `None` if they are to be overwritten.
 fn reseeds_in(last: Option<Instant>, now: Instant) -> Option<Duration> {
     let left = RESEED_AT_MOST_EVERY.checked_sub(now.saturating_duration_since(last?))?;
     (!left.is_zero()).then_some(left)

@@ -1,7 +1,8 @@
-//! Pods that are taken out of service: whoever deletes, evicts or changes one in a namespace that has budgets is asked about first.
+//! Pods that are taken out of service: in namespaces that have budgets, the webhook decides on each
+//! delete, eviction and change of a pod before the apiserver carries it out.
 //!
-//! Of what nobody may hold, the apiserver does not even ask: pods that end already or have ended, those of a kubelet's files, those
-//! that no budget protects.
+//! The apiserver does not call the webhook for pods that no budget can hold: pods that end already
+//! or have ended, static pods of a kubelet, and pods that no budget protects.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,11 +20,11 @@ use crate::endpoint::Endpoint;
 
 /// The ValidatingWebhookConfiguration of the chart.
 pub const DISRUPTIONS: &str = "kruise-budget-webhook-configuration";
-/// What the path of the handler begins with. How it ends, the apiserver alone is told.
+/// The first part of the path of the handler. Only the apiserver knows the last part.
 pub const DISRUPT_PATH: &str = "/disrupt-pod";
 
-/// What the path of the handler begins with that binds evictions to the pods that they name. How it ends, the apiserver alone is told,
-/// too: the answers tell the uids of pods.
+/// The first part of the path of the handler that binds evictions to the pods that they name. Only
+/// the apiserver knows the last part, because the answers contain the uids of pods.
 pub const EVICT_PATH: &str = "/bind-eviction";
 
 /// How long the apiserver waits for an answer, in seconds.
@@ -33,7 +34,8 @@ pub(crate) const DISRUPTION_TIMEOUT: i32 = 5;
 /// eight validating ones, and an object of more than 1.5 MB cannot be stored.
 const MOST_OF_NAMES: usize = 110_000;
 
-/// Deletes what is in namespaces that end, and writes into their status what a call that failed has told: the whole path.
+/// Deletes what is in namespaces that end. It writes the error of a failed call, with the whole
+/// path, into their status.
 const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
 
 /// In which namespaces pods have budgets.
@@ -41,44 +43,45 @@ const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-
 pub struct Disruptions {
     /// The namespaces.
     pub namespaces: BTreeSet<String>,
-    /// Those of them in which a pod that is not ready may be held, too.
+    /// The namespaces in which a budget may also hold a pod that is not ready.
     pub unready: BTreeSet<String>,
-    /// Whether there was no room for others.
+    /// Whether other namespaces were left out because the size limit was reached.
     pub is_full: bool,
-    /// Whether a pod goes where no replica answers.
+    /// Whether a pod may go while no replica answers.
     pub fails_open: bool,
-    /// Whether deletions and evictions are asked about.
+    /// Whether the webhook is called for deletions and evictions.
     pub deletions: bool,
-    /// Whether changes of pods are, but for those of this user, who has drawn before.
+    /// Whether the webhook is called for changes of pods, except changes by this user, who reserves
+    /// before it writes.
     pub changes_but_by: Option<String>,
     /// The groups whose members no budget holds.
     pub exempt: BTreeSet<String>,
 }
 
-/// What is to befall a pod.
+/// A request that takes a pod out of service.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Disruption {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub pod: String,
-    /// The pod, or why it cannot be read, where the apiserver shows it.
+    /// The pod, or why it cannot be read, if the apiserver shows it.
     pub object: Option<Result<Pod, String>>,
-    /// The uid that whoever evicts it names.
+    /// The uid that the eviction names.
     pub uid: Option<String>,
-    /// What is to befall it.
+    /// The operation.
     pub change: Change,
-    /// What it becomes, where it changes.
+    /// The pod after the change, if it changes.
     pub new: Option<Changed>,
-    /// Who does it.
+    /// The user who makes the request.
     pub user: String,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// Nothing is to be done.
+    /// Whether it is a dry run.
     pub is_dry_run: bool,
 }
 
-/// What is to befall a pod.
+/// What happens to a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Change {
     /// It is deleted.
@@ -92,17 +95,17 @@ pub enum Change {
     Resize,
 }
 
-/// What a pod becomes that changes.
+/// The parts of a changed pod that matter to budgets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changed {
     /// The images of its containers, by name.
     pub images: Vec<(String, String)>,
-    /// The containers that restart for the resources that they get, by name.
+    /// The names of containers that restart because of their new resources.
     pub restarted: Vec<String>,
 }
 
 impl Changed {
-    /// By the pod before and after. Without the one before, all resources are others.
+    /// From the pod before and after. Without the pod before, all resources count as changed.
     pub fn of(old: &Value, new: &Value) -> Self {
         let lists = ["containers", "initContainers"].into_iter();
         let all = lists.flat_map(|list| new["spec"][list].as_array().into_iter().flatten());
@@ -117,15 +120,16 @@ impl Changed {
     }
 }
 
-/// Who knows the budgets of pods.
+/// Knows the budgets of pods.
 pub trait Budgets: fmt::Debug + Send + Sync {
-    /// Draws from all budgets that hold the pod; `Some` says why it must stay.
+    /// Reserves from all budgets that hold the pod; `Some` says why it must stay.
     ///
     /// # Errors
     /// What budgets there are is not known yet, or the apiserver did not answer.
     fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>>;
 
-    /// What the author of a new object is told, where that is a budget and others may hold the same pods.
+    /// The warning for the author of a new budget if other budgets may hold the same pods. `None`
+    /// for other objects.
     fn beside(&self, resource: &str, object: &str) -> Option<String>;
 
     /// The uid of the pod that had the name a moment ago.
@@ -136,7 +140,8 @@ pub trait Budgets: fmt::Debug + Send + Sync {
 }
 
 impl Disruptions {
-    /// In these namespaces, each with whether a pod that is not ready may be held: the first ones, as many as there is room for.
+    /// With these namespaces, each with whether a budget may hold a pod that is not ready. Takes
+    /// the first ones, up to the size limit.
     #[must_use]
     pub fn of(self, namespaces: impl IntoIterator<Item = (String, bool)>) -> Self {
         let (mut all, mut bytes) = (self, 0);
@@ -154,7 +159,7 @@ impl Disruptions {
         all
     }
 
-    /// What of it is in the other, too.
+    /// The intersection of the two.
     pub(super) fn within(self, other: &Self) -> Self {
         let both = |one: &BTreeSet<String>, other: &BTreeSet<String>| {
             one.intersection(other).cloned().collect()
@@ -170,7 +175,8 @@ impl Disruptions {
         }
     }
 
-    /// The entry by which evictions are bound to the pod that has the name. One that is not, for nobody answered, is refused later.
+    /// The entry that binds an eviction to the pod that has the name at that moment. An eviction
+    /// that stayed unbound because no replica answered is refused later.
     pub(super) fn binding(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
         let is_free = "has(request.name) && !object.?deleteOptions.?preconditions.?uid.hasValue()";
         (self.deletions && !self.namespaces.is_empty()).then(|| {
@@ -233,7 +239,8 @@ impl Disruptions {
         entries
     }
 
-    /// The entry about an operation, and the one about the requests of it that no budget may refuse, where there are any.
+    /// The entry for an operation, and the entry for requests of that operation that no budget may
+    /// refuse, if there are any.
     fn entries(
         &self,
         name: &str,
@@ -267,7 +274,8 @@ impl Disruptions {
         entries
     }
 
-    /// The entries about pods that are shown, of these namespaces; of those that are not ready where the names of the entries end so.
+    /// The entries for pods that the review shows, in these namespaces. The suffix of the names
+    /// says whether pods that are not ready are included.
     fn of_pods(
         &self,
         of_unready: &str,
@@ -318,7 +326,7 @@ impl Disruptions {
     }
 }
 
-/// The conditions of all entries about pods that are shown.
+/// The conditions of all entries for pods that the review shows.
 fn conditions_of_pods() -> Vec<Value> {
     let annotation = |key: &str| format!("oldObject.metadata.?annotations[?'{key}']");
     vec![

@@ -1,24 +1,27 @@
-//! For whose pods the pod webhook is called.
+//! For which pods the pod webhook is called.
 
 use tokio::sync::watch;
 
 use crate::pods::{Added, Asks};
 
-/// For whose pods the pod webhook is to be called, and for whose it is.
+/// For which pods the pod webhook is to be called, and for which it is.
 #[derive(Debug, Clone)]
 pub struct PodWebhook {
-    /// What the leader wants; `None` is nobody's wish, and nothing is written.
+    /// The rules that the leader wants; `None` if this replica does not lead, and then nothing is
+    /// written.
     pub wanted: watch::Sender<Option<Asks>>,
-    /// What was written last, or found written, less what was about to be taken out since.
+    /// The rules that were last written or found, without those that a write was about to remove
+    /// since.
     pub written: watch::Receiver<Option<Asks>>,
-    /// What others have added to the entries of SidecarSets; `None` before this replica has read them.
+    /// What other writers have added to the entries of SidecarSets; `None` before this replica has
+    /// read them.
     pub added: watch::Receiver<Option<Added>>,
     /// Whether an apiserver calls this replica without the token that the configuration asks for.
     pub lacks_token: watch::Receiver<bool>,
 }
 
 impl PodWebhook {
-    /// For whoever only looks: nobody asks for anything, and this was added.
+    /// For commands that only read: no rules are wanted, and this was added.
     pub fn looked_at(added: Option<Added>) -> Self {
         let (wanted, written) = (watch::channel(None).0, watch::channel(None).1);
         Self {
@@ -29,10 +32,11 @@ impl PodWebhook {
         }
     }
 
-    /// Is it called for pods of whom this is so, and will it be? What is not wanted any more may go at any moment.
+    /// Whether the webhook is called for pods with this property, and stays so. A rule that is not
+    /// wanted any more may be removed at any moment.
     pub fn stands_before(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
         let has = |asks: &Option<Asks>| asks.as_ref().is_some_and(&is_so);
-        // In this order: what is written is narrowed while nobody can change what is wanted.
+        // In this order: a rule leaves `written` while `wanted` cannot change.
         has(&self.wanted.borrow()) && has(&self.written.borrow())
     }
 }

@@ -1,5 +1,5 @@
-//! All new pods, whoever makes them: they get the readiness gate `KruisePodReady`, by which several writers may take a pod out of
-//! service.
+//! All new pods, of any author, get the readiness gate `KruisePodReady`. By it several writers may
+//! take a pod out of service.
 
 use std::collections::BTreeSet;
 
@@ -9,27 +9,28 @@ use serde_json::{Value, json};
 use super::entry::{IS_NO_MIRROR, TIMEOUT, hash, none_of, pods_created};
 use crate::endpoint::Endpoint;
 
-/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell of SidecarSets.
+/// The first part of the path of the handler. Only the apiserver knows the last part, because the
+/// answers contain data of SidecarSets.
 pub const GATE_PATH: &str = "/gate-readiness";
-/// What the name of the entry begins with.
+/// The first part of the name of the entry.
 pub(super) const NAME: &str = "readiness-gate-";
 
 /// Whether new pods get the gate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadinessGate {
-    /// Namespaces whose pods are left alone; `None` where no pod gets it.
+    /// Namespaces whose pods are left alone; `None` if no pod gets the readiness gate.
     but_in: Option<BTreeSet<String>>,
 }
 
 impl ReadinessGate {
-    /// Of all pods but those of the protected namespaces.
+    /// For all pods except those of the protected namespaces.
     pub fn of_all_but(protected: BTreeSet<String>) -> Self {
         Self {
             but_in: Some(protected),
         }
     }
 
-    /// What of it is in the other, too.
+    /// The intersection of the two.
     pub(super) fn within(self, other: &Self) -> Self {
         if other.but_in.is_some() {
             self
@@ -38,7 +39,8 @@ impl ReadinessGate {
         }
     }
 
-    /// The entry. Pods that have the gate already, as those of our workloads have, ask nobody.
+    /// The entry. The webhook is not called for pods that have the readiness gate already, such as
+    /// pods of our workloads.
     pub(super) fn webhook(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
         let namespaces = json!({"matchExpressions": none_of(self.but_in.as_ref()?)});
         let lacks_gate = format!(

@@ -10,18 +10,21 @@ use super::entry::{IS_NO_MIRROR, MOST_BYTES, NotYet, TIMEOUT, hash, none_of, pod
 use super::{labels, readiness_gate};
 use crate::endpoint::Endpoint;
 
-/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell what pods of other namespaces get.
+/// The first part of the path of the handler. Only the apiserver knows the last part, because the
+/// answers contain what pods of other namespaces get.
 pub const INJECT_PATH: &str = "/inject-sidecars";
-/// The `generateName` of a pod by whose dry-run creation the controller sees that the webhook is called and answers.
+/// The `generateName` of a pod by whose dry-run creation the controller sees that the webhook is
+/// called and answers.
 pub const PROBE: &str = "berth-injection-probe-";
-/// The most entries: all of them are one object, and each has the authorities' certificates.
+/// The most entries: all of them are one object, and each contains the authorities' certificates.
 const MOST_ENTRIES: usize = 200;
-/// The most bytes of all entries, with what an entry has beside its selectors.
+/// The most bytes of all entries, including the fixed part of each entry.
 const MOST_OF_ALL: usize = 400_000;
 const OF_ENTRY: usize = 4_000;
 /// The most SidecarSets.
 const MOST: usize = 2000;
-/// The most values of a label in one term: as long as they can be, half of an expression.
+/// The most values of a label in one term: at their greatest length they fill half of an
+/// expression.
 const MOST_VALUES: usize = 400;
 
 /// What one SidecarSet asks for.
@@ -33,23 +36,23 @@ pub struct SidecarAsk {
     pub selector: LabelSelector,
     /// In which namespaces; in all where there is none.
     pub namespaces: Option<LabelSelector>,
-    /// No pod is to be created without an answer.
+    /// Whether no pod may be created without an answer.
     pub fails_closed: bool,
 }
 
-/// For whose pods the webhook is called on behalf of SidecarSets.
+/// For which pods the webhook is called on behalf of SidecarSets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sidecars {
-    /// By selector of namespaces, as JSON text, and failure policy: which pods.
+    /// By selector of namespaces, as JSON text, and failure policy: the pods.
     groups: BTreeMap<(String, bool), Selected>,
     /// Namespaces whose pods are left alone.
     protected: BTreeSet<String>,
-    /// By name of a SidecarSet: what it asks for, as a few letters.
+    /// By name of a SidecarSet: a short digest of the rule.
     asked: BTreeMap<String, String>,
 }
 
 impl SidecarAsk {
-    /// The same for as long as it asks for the same pods in the same way.
+    /// A digest. It stays the same as long as the rule asks for the same pods in the same way.
     fn letters(&self) -> String {
         hash(&json!([self.selector, self.namespaces, self.fails_closed]))
     }
@@ -63,7 +66,7 @@ impl SidecarAsk {
         namespaces.unwrap_or_else(|| "{}".to_owned())
     }
 
-    /// What the names of its entries begin with, where the pods of these namespaces are left alone.
+    /// The first part of the names of its entries, if the pods of these namespaces are left alone.
     pub fn entry(&self, protected: &BTreeSet<String>) -> String {
         entry_of(
             &namespace_selector(&self.namespaces(), protected),
@@ -73,7 +76,8 @@ impl SidecarAsk {
 }
 
 impl Sidecars {
-    /// What these ask for, but for pods of the protected namespaces. A selector that makes no sense asks for nothing.
+    /// The entries for these rules, except for pods of the protected namespaces. A selector that is
+    /// invalid selects nothing.
     pub fn new(
         asks: impl IntoIterator<Item = SidecarAsk>,
         protected: impl IntoIterator<Item = String>,
@@ -86,7 +90,7 @@ impl Sidecars {
             0,
         );
         for ask in asks.into_iter().take(MOST) {
-            // One that the apiserver would not take stops the writing of all.
+            // An expression that the apiserver refuses would stop the write of all entries.
             let expression =
                 labels::expression(&ask.selector).filter(|text| text.len() <= MOST_BYTES);
             let Some(expression) =
@@ -116,7 +120,7 @@ impl Sidecars {
         self.asked.get(&ask.name) == Some(&ask.letters())
     }
 
-    /// What of it is in the other, too, by the SidecarSets that ask, and what for.
+    /// The intersection of the two, by the rules of the same SidecarSets.
     pub(super) fn within(mut self, other: &Self) -> Self {
         self.asked
             .retain(|name, letters| other.asked.get(name) == Some(letters));
@@ -149,24 +153,26 @@ fn namespace_selector(namespaces: &str, protected: &BTreeSet<String>) -> Value {
     selector
 }
 
-/// What the names of all our entries for SidecarSets begin with, and what they end with.
+/// The first and the last part of the names of all our entries for SidecarSets.
 const SIDECARS: &str = "sidecars-";
 const DOMAIN: &str = ".pods.kruise.io";
 
-/// What the names of the entries for one selector of namespaces and failure policy begin with. A number follows.
+/// The first part of the names of the entries for one selector of namespaces and failure policy. A
+/// number follows.
 fn entry_of(namespaces: &Value, fails_closed: bool) -> String {
     let word = if fails_closed { "fail" } else { "ignore" };
     format!("{SIDECARS}{word}-{}", hash(namespaces))
 }
 
-/// The same of an entry's name; `None` where it is of something else.
+/// The first part of an entry's name; `None` if the entry is not for SidecarSets.
 pub(super) fn entry_named(name: &str) -> Option<&str> {
     let (entry, _) = name.strip_suffix(DOMAIN)?.rsplit_once('-')?;
     entry.starts_with(SIDECARS).then_some(entry)
 }
 
-/// The pods of one entry. Most selectors ask for one label, and these are joined by label: the apiserver compiles and evaluates an
-/// expression for each selector, but a list of values is one look-up.
+/// The pods of one entry. Most selectors ask for one label, and these are joined by label: the
+/// apiserver compiles and evaluates an expression for each selector, but a list of values is one
+/// look-up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Selected {
     /// The values by label.
@@ -199,7 +205,7 @@ impl Selected {
     }
 }
 
-/// Expressions that fit into one.
+/// Joins expressions, as many as fit into one.
 fn parts(expressions: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for expression in expressions {
@@ -232,8 +238,8 @@ fn entry(
     })
 }
 
-/// What others have added to the selectors of an entry stays. An entry is named after its own selector of namespaces, so what it
-/// has beside that is somebody else's.
+/// Keeps what other writers have added to the selectors of an entry. An entry is named after its
+/// own selector of namespaces, so anything else in the selector was added by another writer.
 pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
     let name = wanted["name"].as_str().unwrap_or_default();
     if ![SIDECARS, readiness_gate::NAME]
@@ -267,12 +273,13 @@ pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
     }
 }
 
-/// Who has read all SidecarSets.
+/// Knows all SidecarSets.
 pub trait Injector: std::fmt::Debug + Send + Sync {
-    /// What becomes of a new pod of the namespace, which has these labels, where they were asked for.
+    /// The answer for a new pod of the namespace. `labels` are the labels of the namespace if they
+    /// were read for it.
     ///
     /// # Errors
-    /// What is known is not complete yet, or does not have the namespace.
+    /// The stores are not complete yet, or do not have the namespace.
     fn inject(
         &self,
         namespace: &str,
@@ -280,7 +287,8 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
         pod: &Value,
     ) -> Result<Injected, Lacks>;
 
-    /// The pod with what it would get, where it is asked for something else: nothing where that is refused, or not known.
+    /// The pod with the containers that it would get, for the answer to another question: `None` if
+    /// the pod is refused, or its containers are not known.
     fn inject_ahead(&self, namespace: &str, pod: &Value) -> Option<Value> {
         self.inject(namespace, None, pod)
             .ok()
@@ -288,7 +296,8 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
             .pod
     }
 
-    /// What is wrong with a SidecarSet beside other objects, each with field, value and remedy, but for what was wrong with it before.
+    /// Faults of a SidecarSet that depend on other objects, each with field, value and remedy,
+    /// except faults that it had before.
     fn faults(&self, set: &str, old: Option<&str>) -> Vec<String>;
 }
 
@@ -302,7 +311,7 @@ pub fn left_out_warning(set: &str, why: &str) -> String {
     format!("SidecarSet {set} is left out: {why}")
 }
 
-/// Whether warnings say that the SidecarSet was asked. Long ones are cut.
+/// Whether warnings say that the SidecarSet was applied. Long warnings are cut.
 pub fn says_asked(warnings: &[String], set: &str) -> bool {
     let expected = asked_warning(set);
     let is_it = |warning: &String| {
@@ -311,7 +320,7 @@ pub fn says_asked(warnings: &[String], set: &str) -> bool {
     warnings.iter().any(is_it)
 }
 
-/// What warnings say of why a pod lacks the containers of the SidecarSet.
+/// Why a pod lacks the containers of the SidecarSet, by these warnings.
 pub fn says_left_out<'a>(warnings: &'a [String], set: &str) -> Option<&'a str> {
     let head = left_out_warning(set, "");
     warnings
@@ -322,7 +331,7 @@ pub fn says_left_out<'a>(warnings: &'a [String], set: &str) -> Option<&'a str> {
 /// The labels of a namespace.
 pub type Labels = BTreeMap<String, String>;
 
-/// What is missing to say what becomes of a pod.
+/// What is missing to decide about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lacks {
     /// A store is not complete yet.
@@ -331,12 +340,12 @@ pub enum Lacks {
     Namespace,
 }
 
-/// What becomes of a new pod.
+/// The answer for a new pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Injected {
     /// The pod with its sidecars; `None` if it stays as it is.
     pub pod: Option<Value>,
-    /// What its author is told.
+    /// The warnings for its author.
     pub warnings: Vec<String>,
     /// Why it may not be created.
     pub refused: Option<String>,

@@ -1,4 +1,5 @@
-//! The reviews by what they are about, and the turns in which the apiserver and budgets are asked about them.
+//! The reviews by subject, and the turns in which the webhook calls the apiserver and the budgets
+//! about them.
 
 pub(crate) mod admission;
 pub(crate) mod conversion;
@@ -24,19 +25,22 @@ use crate::server::reviews::review_kinds::Handler;
 use admission::Look;
 use pod_review::Unanswered;
 
-/// The turns in which the apiserver and budgets are asked.
+/// Limits of concurrent calls to the apiserver and the budgets.
 pub(super) struct Asking {
-    /// What the apiserver is asked at once about templates, in the controller's name.
+    /// Calls to the apiserver about templates, in the controller's name.
     templates: Turns,
-    /// What the apiserver is asked at once about namespaces: a pod does not wait for templates.
+    /// Calls to the apiserver about namespaces. They have turns of their own, so that a pod does
+    /// not wait for templates.
     namespaces: Turns,
-    /// What the apiserver is asked at once about the pods of requests.
+    /// Calls to the apiserver about the pods of requests.
     requests: Turns,
-    /// What the apiserver is asked at once about the pods of evictions: a flood of requests holds up no drain.
+    /// Calls to the apiserver about the pods of evictions. They have turns of their own, so that a
+    /// flood of requests delays no drain.
     evictions: Turns,
-    /// What budgets are asked at once. Each question is several reads and a write.
+    /// Calls to budgets. Each call is several reads and a write.
     budgets: Turns,
-    /// What the apiserver is asked at once about the contents of namespaces and kinds: lists, so few of them are held in memory.
+    /// Calls to the apiserver about the contents of namespaces and kinds. These are lists, so only
+    /// a few of them are held in memory.
     deletions: Turns,
     /// Pods that reviews named and that do not exist.
     missing: Missing,
@@ -56,7 +60,7 @@ impl Default for Asking {
     }
 }
 
-/// What only the apiserver can tell.
+/// A question that only the apiserver can answer.
 pub(super) enum Question {
     Template(admission::Question),
     Namespace(inject::Question),
@@ -90,7 +94,7 @@ impl Question {
             Self::Template(question) => {
                 let answered = match asking.templates.take(namespace).await {
                     Some(_asking) => question.answer(judge).await,
-                    // Nothing is known, so nothing is refused: the controller asks again.
+                    // Without an answer nothing is refused: the controller checks the object again.
                     None => question.unasked(),
                 };
                 answered.map_err(|error| no_review(&error))
@@ -171,7 +175,7 @@ impl Asking {
     }
 }
 
-/// Does what takes no waiting.
+/// Does the part that needs no waiting.
 pub(super) fn look(
     handler: Handler,
     bytes: &[u8],

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::stage::{LONG, REGISTRY, Replica, Stage, config, until};
 
-/// Pins every pod to one node, and counts who asks. It answers nothing while it is told so.
+/// Pins every pod to one node, and counts the calls. While `knows_nothing` is set, it gives no
+/// answer.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     calls: AtomicUsize,
@@ -125,7 +126,7 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
         );
         who_waits(&admin, &records).await?;
         is_put_right(&admin).await?;
-        // Nobody asks any more.
+        // The wanted rules are empty now.
         ends.wanted.send_replace(Some(Asks::default()));
         let configurations: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
         until("no entry is left", async || {
@@ -142,7 +143,7 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
     })
 }
 
-/// Only pods that must be pinned wait while nothing is known.
+/// While nothing is known, only pods that must be pinned wait.
 async fn who_waits(admin: &Client, records: &Counted) -> Result<()> {
     records.knows_nothing.store(true, Ordering::Relaxed);
     let refused = create(admin, &pod("db-0", Some("db"))?)
@@ -162,7 +163,8 @@ async fn who_waits(admin: &Client, records: &Counted) -> Result<()> {
     Ok(())
 }
 
-/// Whoever has the right to write the entries could have every write of the cluster changed.
+/// A writer with the right to write the entries could have every write of the cluster changed, so
+/// the entries are reverted.
 async fn is_put_right(admin: &Client) -> Result<()> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
     let Some(mut entry) = configurations

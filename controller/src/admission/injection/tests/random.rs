@@ -1,5 +1,6 @@
-//! Random SidecarSets, namespaces and pods on a real apiserver. Whom the webhook is called for, and what pods get, is said here a second
-//! time, in plain words ([`worlds`]). Needs root, as `berth-cluster` does.
+//! Random SidecarSets, namespaces and pods on a real apiserver. [`worlds`] computes independently,
+//! in plain words, for which pods the webhook is called and what they get. Needs root, as
+//! `berth-cluster` does.
 
 mod worlds;
 
@@ -39,7 +40,7 @@ use worlds::{
 const WORLDS: usize = 100;
 const PODS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where pods tell only whether the entries are in force.
+/// A namespace whose pods only show whether the entries are in force.
 const PROBED: &str = "default";
 
 /// The real injector; notes of each answer whether it changes the pod.
@@ -60,14 +61,15 @@ impl Injector for Counted {
             return Ok(Injected::default());
         }
         let answer = self.injection.inject(namespace, labels, pod);
-        // What lacks a namespace is asked once more.
+        // If the namespace is missing, the webhook calls once more.
         if let Ok(injected) = &answer {
             self.answers.lock().push(injected.pod.is_some());
         }
         answer
     }
 
-    /// The entry for the gate is called for all pods, so it says nothing of who is called for.
+    /// The entry for the readiness gate calls for all pods, so it does not show for which pods the
+    /// injection is called.
     fn inject_ahead(&self, _: &str, _: &Value) -> Option<Value> {
         None
     }
@@ -84,7 +86,8 @@ struct Scene {
     counted: Arc<Counted>,
     webhook: PodWebhook,
     namespaces: Vec<(&'static str, Labels)>,
-    /// Pods that nobody called for, that got something, that lack something, that were denied, and further calls for a pod.
+    /// Numbers of pods: never called for, with sidecars, with sidecars left out, denied, and
+    /// further calls for a pod.
     seen: [usize; 5],
 }
 
@@ -106,7 +109,7 @@ impl Scene {
         request(&self.client, "POST", &path, pod).await
     }
 
-    /// Namespaces of any labels; those behind some the stores never hear of.
+    /// Namespaces with random labels; the stores never see some of them.
     async fn make_namespaces(&mut self, random: &mut TestRunner) -> Result<()> {
         for name in NAMESPACES {
             if *name == UNKNOWN[0] {
@@ -121,7 +124,7 @@ impl Scene {
             self.namespaces.push((name, labels));
         }
         for name in NAMESPACES.iter().chain(&[PROBED, PROTECTED, OURS]) {
-            // Until its service account is there.
+            // Retries until the namespace has its service account.
             until(async || Ok(self.create(name, &plain()).await?))
                 .await
                 .context(*name)?;
@@ -129,8 +132,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Has these SidecarSets, and no others, in force. Every other time each pod gets the readiness gate: that shows that the entries are
-    /// in force.
+    /// Puts exactly these SidecarSets in force. Every other time each pod gets the readiness gate,
+    /// which shows that the entries are in force.
     async fn bring(&self, sets: &[Set], is_gated: bool) -> Result<()> {
         let revisions = format!("/apis/apps/v1/namespaces/{OURS}/controllerrevisions");
         for old in ["/apis/apps.kruise.io/v1beta1/sidecarsets", &revisions] {
@@ -223,7 +226,8 @@ impl Scene {
         Ok(())
     }
 
-    /// A dry run by which the controller looks whether calls are answered has a warning for each SidecarSet, denied or not.
+    /// A dry run by which the controller checks whether calls are answered has a warning for each
+    /// SidecarSet, denied or not.
     async fn check_probe(&self, pod: &NewPod, expected: &Expected) -> Result<()> {
         let mut probe = pod.json();
         probe["metadata"]["name"] = Value::Null;
@@ -249,7 +253,8 @@ impl Scene {
         Ok(())
     }
 
-    /// A pod that we create ourselves has all of it before it is sent, where the webhook would be called for it.
+    /// A pod that we create ourselves has all its sidecars before it is sent, if the webhook would
+    /// be called for it.
     fn check_ours(&self, pod: &NewPod, expected: &Expected) -> Result<()> {
         let mut plan = Plan::default();
         let action = Action::CreatePod {
@@ -327,7 +332,7 @@ fn has(pod: &Value, expected: &Expected) -> Result<()> {
     Ok(())
 }
 
-/// As it is sent to be created: without what the apiserver says of each object.
+/// The pod as it is sent to be created: without the fields that the apiserver adds to each object.
 fn as_sent(mut pod: Value) -> Value {
     pod["status"] = Value::Null;
     for field in [
@@ -342,7 +347,7 @@ fn as_sent(mut pod: Value) -> Value {
     pod
 }
 
-/// The same with records of long ago: a second call at another time must not give them another one.
+/// The pod with old times in its records: a second call at another time must not write new ones.
 fn aged(pod: Value) -> Value {
     let mut pod = as_sent(pod);
     let field = "\"updateTimestamp\":\"";
@@ -361,7 +366,7 @@ fn aged(pod: Value) -> Value {
     pod
 }
 
-/// The same with other containers in place of those that have the mark, beside a record that is no
+/// The pod with other containers in place of those that have the mark, and a record that is no
 /// JSON.
 fn forged(mut pod: Value) -> Value {
     for list in ["containers", "initContainers"] {
@@ -383,7 +388,7 @@ fn sample<S: Strategy>(strategy: &S, random: &mut TestRunner) -> S::Value {
     strategy.new_tree(random).unwrap().current()
 }
 
-/// Tries until it works; the error after too long is the last one.
+/// Tries until it works; after too long it returns the last error.
 async fn until<T>(attempt: impl AsyncFn() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     loop {
@@ -456,7 +461,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
     errs_nowhere(&scene.client).await
 }
 
-/// No condition had an error, and no call.
+/// No condition had an error, and no call failed.
 async fn errs_nowhere(client: &Client) -> Result<()> {
     let metrics = client
         .request_text(http::Request::get("/metrics").body(Vec::new())?)
@@ -489,7 +494,8 @@ fn webhook(injector: Arc<Counted>) -> berth_webhook::Config {
         host_port: None,
         cert_validity: Duration::from_secs(86_400),
         ca_validity: Duration::from_secs(864_000),
-        // What is refused of SidecarSets is another matter: here they may meet in a pod.
+        // Without validation, because its refusals are tested elsewhere: here SidecarSets may
+        // collide in a pod.
         validating: false,
         pods: true,
         records: None,

@@ -1,5 +1,5 @@
-//! AdmissionReviews of our own kinds. They only refuse; what slips through (the failure policy is Ignore) is refused
-//! by the controller, with a condition and an event.
+//! AdmissionReviews of our own kinds. They only refuse. The failure policy is Ignore: an object
+//! that was never reviewed is refused by the controller, with a condition and an event.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use serde_json::value::RawValue;
 use crate::kinds;
 use crate::server::judge::Judge;
 
-/// How often it is looked whether a fault beside other objects stays, and how long between.
+/// How often faults that depend on other objects are checked again before the refusal, and the time
+/// between two checks.
 const LOOKS: u32 = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-/// An AdmissionReview on its way in; of the request only what validation looks at.
+/// An incoming AdmissionReview, with the parts of the request that validation reads.
 #[derive(Deserialize)]
 struct Review<'a> {
     #[serde(borrow)]
@@ -40,7 +41,7 @@ struct Resource {
     resource: String,
 }
 
-/// An AdmissionReview on its way out.
+/// An outgoing AdmissionReview.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -59,25 +60,27 @@ struct Response {
     warnings: Vec<String>,
 }
 
-/// Who asks.
+/// The client that sends the review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// The apiserver, by the path that it alone is told. It asks for whoever writes the object.
+    /// The apiserver, by the path that only it knows. It sends the review of an object that a user
+    /// writes.
     Apiserver,
-    /// Whoever reaches the port, and says any namespace to be that of the object. Of other objects it is told nothing.
+    /// Any client that reaches the port. It can claim any namespace for the object, so its answer
+    /// contains nothing of other objects.
     Anybody,
 }
 
-/// What one look at a review says.
+/// The result of the check that needs no call.
 pub(crate) enum Look<Q> {
-    /// An AdmissionReview on its way out.
+    /// An outgoing AdmissionReview.
     Answer(Vec<u8>),
-    /// Only the apiserver can tell.
+    /// Only the apiserver can answer.
     Asks(Q),
 }
 
 impl<Q> Look<Q> {
-    /// With another kind of question.
+    /// Maps the kind of question.
     pub(in crate::server) fn map<R>(self, question: impl FnOnce(Q) -> R) -> Look<R> {
         match self {
             Self::Answer(answer) => Look::Answer(answer),
@@ -86,24 +89,25 @@ impl<Q> Look<Q> {
     }
 }
 
-/// What is asked about an object that has no fault of its own.
+/// The open questions about an object that has no fault of its own.
 pub(crate) struct Question {
     uid: String,
     namespace: String,
-    /// For the apiserver.
+    /// A question for the apiserver.
     template: Option<kinds::Template>,
     beside: Option<Beside>,
 }
 
-/// A SidecarSet with faults beside other objects, as far as those are known. Who makes two objects at once, of which one names the other,
-/// may ask before the first is seen here.
+/// A SidecarSet with faults that depend on other objects, as far as those are known. If an author
+/// makes two objects at once and one names the other, the review may come before this replica sees
+/// the first.
 struct Beside {
     set: String,
     old: Option<String>,
     faults: Vec<String>,
 }
 
-/// Answers an AdmissionReview of the apiserver's.
+/// Answers an AdmissionReview from the apiserver.
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
@@ -114,7 +118,7 @@ pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::E
     }
 }
 
-/// Does what takes a processor and no waiting.
+/// Does the part that takes a processor and no waiting.
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
@@ -158,7 +162,7 @@ fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
 }
 
 impl Beside {
-    /// `None` where it has no such faults.
+    /// `None` if it has no such faults.
     fn of(set: &str, old: Option<&str>, judge: &Judge) -> Option<Self> {
         let faults = judge.injector.as_ref()?.faults(set, old);
         (!faults.is_empty()).then(|| Self {
@@ -168,7 +172,8 @@ impl Beside {
         })
     }
 
-    /// The faults that are there after a moment, in which what was made before may be seen.
+    /// The faults that remain after a short wait, in which this replica may see objects that were
+    /// made before.
     async fn faults_that_stay(self, judge: &Judge) -> Vec<String> {
         let Some(injector) = &judge.injector else {
             return self.faults;
@@ -191,7 +196,7 @@ impl Question {
         &self.namespace
     }
 
-    /// The answer where it is not asked.
+    /// The answer without asking the question.
     ///
     /// # Errors
     /// None that a review could cause.
@@ -203,7 +208,7 @@ impl Question {
         )
     }
 
-    /// Asks it.
+    /// Asks the question and answers the review.
     pub(crate) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
         if let Some(beside) = self.beside {
             let faults = beside.faults_that_stay(judge).await;
@@ -240,13 +245,14 @@ fn answer(
     })
 }
 
-/// What is still to be asked: the template that is to be judged, and what has faults beside others; or why the object is refused.
+/// The open questions: the template to be judged, and the faults that depend on other objects; or
+/// why the object is refused.
 fn verdict(
     request: &Request<'_>,
     judge: &Judge,
     asker: Asker,
 ) -> Result<(Option<kinds::Template>, Option<Beside>), String> {
-    // Of a deletion there is no object, and nothing to look at.
+    // A deletion has no object to check.
     let Some(object) = request.object.map(RawValue::get) else {
         return Ok((None, None));
     };
@@ -258,11 +264,11 @@ fn verdict(
     }
     let object = without_managed_fields(object);
     if let Err(why) = kinds::bounded(resource, &object, judge.object_max_bytes) {
-        // One that was stored before may lose its finalizers.
+        // An object that was stored before may lose its finalizers.
         return if asks { Err(why) } else { Ok((None, None)) };
     }
     kinds::readable(resource, &object)?;
-    // What an object was that is not read now, nobody looks up.
+    // An old object that is too large is not read.
     let old = old.filter(|old| kinds::bounded(resource, old, judge.object_max_bytes).is_ok());
     kinds::faultless(&object, old)?;
     if let (Some(records), None, Asker::Apiserver) = (&judge.records, old, asker) {
@@ -273,7 +279,8 @@ fn verdict(
     let beside = (is_set && may_know)
         .then(|| Beside::of(&object, old, judge))
         .flatten();
-    // What the apiserver is asked, it is asked by our account, in whichever namespace the review names.
+    // The apiserver is called with our account, in the namespace that the review names. So a
+    // stranger's review must not lead to a call.
     let template = may_know
         .then(|| kinds::template_to_judge(resource, &object, old))
         .flatten();

@@ -1,4 +1,5 @@
-//! How much lives where: lists of the apiserver's, page by page, never from a cache.
+//! Counts the objects of a namespace or a kind by lists of the apiserver, page by page, never from
+//! a cache.
 
 use berth_api::name::InvalidName;
 use http_body_util::{BodyExt, Limited};
@@ -7,44 +8,45 @@ use kube::api::ListParams;
 use kube::core::Request;
 use serde::Deserialize;
 
-/// Objects of one page. All that live on the first page that has any are enough to refuse.
+/// Objects of one page. One page with objects that count is enough to refuse.
 const PAGE: u32 = 25;
-/// The most pages of what does not count.
+/// The most pages without an object that counts.
 const MOST_PAGES: u32 = 200;
-/// The most bytes of a page: annotations are anybody's, and an object may have 256 KiB of them.
+/// The most bytes of a page: any author may write annotations, and an object may have 256 KiB of
+/// them.
 const LARGEST_PAGE: usize = 8 << 20;
-/// The most characters of the apiserver's words that are told.
+/// The most characters of the apiserver's message that ours repeat.
 const LONGEST_REASON: usize = 300;
-/// How many names are told.
+/// How many names a message shows.
 const SHOWN: usize = 3;
 
 /// What is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::server) struct Listing {
-    /// What one is called.
+    /// The noun for one of them.
     pub(super) one: &'static str,
-    /// What several are called.
+    /// The noun for several.
     pub(super) many: &'static str,
     pub(super) path: String,
-    /// What the apiserver is to leave out.
+    /// The field selector, which leaves out objects that do not count.
     pub(super) fields: Option<&'static str>,
-    /// Only what is bound counts. That is in the status, so objects are listed whole.
+    /// Whether only bound objects count. That is in the status, so the lists contain whole objects.
     pub(super) is_bound: bool,
 }
 
 /// Why nothing was counted.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::server) enum Unlisted {
-    /// More questions than are asked at once.
+    /// Too many lists run at once.
     #[error("too many deletions are asked about at once: try again")]
     Busy,
     /// The time is up.
     #[error("the apiserver does not list all of it in time: try again")]
     Late,
-    /// There is no answer.
+    /// The apiserver does not answer.
     #[error("the apiserver does not answer: {0}")]
     Silent(String),
-    /// The answer is no.
+    /// The apiserver refuses.
     #[error("the apiserver answers a list of {path} with {code} {message}")]
     Refused {
         path: String,
@@ -54,16 +56,16 @@ pub(in crate::server) enum Unlisted {
     /// The answer is no list.
     #[error("the apiserver's list of {path} cannot be read: {why}")]
     Unreadable { path: String, why: String },
-    /// More than is read.
+    /// A page is larger than the limit.
     #[error("{PAGE} objects of {path} have more than {} MiB", LARGEST_PAGE >> 20)]
     Large { path: String },
-    /// More than is looked through.
+    /// There are more objects than the limit of pages.
     #[error("{path} has more than {} objects that do not count, and whether one behind them does is not known", PAGE * MOST_PAGES)]
     Many { path: String },
-    /// There is nothing to list.
+    /// The resource is not served.
     #[error("none of its versions is served")]
     Unserved,
-    /// It would be part of a path.
+    /// A name that cannot be part of a path.
     #[error(transparent)]
     Invalid(#[from] InvalidName),
 }
@@ -101,22 +103,22 @@ struct Status {
     phase: Option<String>,
 }
 
-/// What was found.
+/// The objects that count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::server) struct Living {
-    /// How many live.
+    /// How many there are.
     pub(super) count: usize,
-    /// There may be more of them.
+    /// Whether there may be more of them.
     pub(super) has_more: bool,
     /// The names of the first.
     pub(super) names: Vec<String>,
 }
 
 impl Listing {
-    /// Counts, up to the end of the first page on which something lives.
+    /// Counts up to the end of the first page with an object that counts.
     ///
     /// # Errors
-    /// It cannot be said whether anything lives.
+    /// It is not known whether an object counts.
     pub(super) async fn count(&self, client: &Client) -> Result<Living, Unlisted> {
         let mut token = None;
         for _ in 0..MOST_PAGES {
@@ -132,7 +134,7 @@ impl Listing {
         })
     }
 
-    /// What lives on a page.
+    /// The objects of a page that count.
     fn living(&self, page: &Page) -> Living {
         let lives = |item: &&Item| {
             item.metadata.deletion_timestamp.is_none()
@@ -153,7 +155,7 @@ impl Listing {
         }
     }
 
-    /// With its namespace, unless that is the one that is listed.
+    /// The name, with the namespace unless the list is of one namespace.
     fn name(&self, object: &Meta) -> String {
         match &object.namespace {
             Some(namespace) if !self.path.contains("/namespaces/") => {
@@ -206,7 +208,7 @@ impl Listing {
     }
 }
 
-/// The apiserver's words, if it has some.
+/// The apiserver's message, if it has one.
 fn reason(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Said {

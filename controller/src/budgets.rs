@@ -1,4 +1,5 @@
-//! Budgets of pods, on every replica: which hold a pod, in which namespaces the apiserver is to ask, and what it is answered.
+//! Budgets of pods, on every replica: which budgets hold a pod, in which namespaces the apiserver
+//! calls the webhook, and what the answer is.
 
 mod budget;
 mod catalog;
@@ -61,7 +62,7 @@ use waiters::{Pace, Waiters};
 
 /// The controller's service account, as the chart names it.
 const ACCOUNT: &str = "kruise-manager";
-/// What the budgets are that were not read yet.
+/// The error while budgets were not read yet.
 const UNREAD: NotYet = NotYet("budgets of pods");
 
 /// The budgets of pods.
@@ -81,19 +82,21 @@ pub(crate) struct PodBudgets {
 struct Expected {
     /// For reservations.
     wanted: ExpectedPods,
-    /// For counts, so that a count's answer does not refuse a scale-down right behind it.
+    /// For counts. Their cached answers are separate, so that they do not refuse a scale-down right
+    /// after a count.
     counted: ExpectedPods,
-    /// When pods of a namespace changed, for a moment.
+    /// When pods of a namespace last changed, for a short time.
     changed: Mutex<HashMap<String, Instant>>,
 }
 
 /// Which budgets hold a pod.
 struct Catalog {
-    /// By uid of a budget: its version, and what it holds. A change of an annotation in v1alpha1 is one of the spec, and raises no
-    /// generation.
+    /// By uid of a budget: its resource version, and what it holds. The generation is not enough,
+    /// because in v1alpha1 a change of an annotation changes the spec without a new generation.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     looks: Looks,
-    /// One permit, because a page or a budget has as much metadata as its author wrote: one at a time is in memory.
+    /// One permit, because a page or a budget has as much metadata as its author wrote. So only one
+    /// at a time is in memory.
     whole: Semaphore,
     /// Pods that reviews named and that do not exist.
     missing: Missing,
@@ -114,19 +117,19 @@ struct Federation {
     members: Recent<Result<Arc<Found>, NotYet>>,
 }
 
-/// For which pods the apiserver asks.
+/// For which pods the apiserver calls the webhook.
 struct Rules {
     asks: Arc<WebhookRules>,
-    /// Since when the entry of a namespace is known to be written.
+    /// When the entry of a namespace was first known to be written.
     written: Mutex<BTreeMap<String, Instant>>,
 }
 
-/// What budgets are read from.
+/// The stores that budgets are read from.
 #[derive(Clone)]
 pub(crate) struct BudgetStores {
-    /// `None` where the kind is not worked on.
+    /// `None` if the kind is disabled.
     pub(crate) unavailable: Option<Arc<Store<Watched<PodUnavailableBudget>>>>,
-    /// `None` where the kind is not worked on.
+    /// `None` if the kind is disabled.
     pub(crate) distributed: Option<Arc<Store<Watched<DistributedPodDisruptionBudget>>>>,
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
@@ -152,19 +155,19 @@ impl BudgetStores {
     }
 }
 
-/// What budgets are checked with.
+/// The dependencies of budget checks.
 pub(crate) struct Parts {
     pub(crate) client: Client,
-    /// `None` where no kind of budgets is worked on.
+    /// `None` if all kinds of budgets are disabled.
     pub(crate) stores: Option<BudgetStores>,
-    /// Where pods are told that they must stay.
+    /// Publishes the events of pods that must stay.
     pub(crate) recorder: Option<Recorder>,
     pub(crate) refusals: Refusals,
-    /// For `explain`: budgets as their ledgers would be, which are never written.
+    /// For `explain`: copies of budgets with changed ledgers, which are never written.
     pub(crate) copies: Option<Mutex<BTreeMap<BudgetKey, Budget>>>,
 }
 
-/// How budgets are checked.
+/// The settings of budget checks.
 #[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) gates: Gates,
@@ -175,7 +178,7 @@ pub(crate) struct Settings {
     pub(crate) exempt: BTreeSet<String>,
     /// Our own account, which reserves before it changes a pod.
     pub(crate) own_user: String,
-    /// After so long nothing can come of a reservation.
+    /// The time after which a reservation can have no effect any more.
     pub(crate) patience: Duration,
 }
 
@@ -186,7 +189,7 @@ impl Settings {
     }
 }
 
-/// Of a budget.
+/// The resource version of a budget.
 type Version = Option<String>;
 
 impl PodBudgets {
@@ -254,7 +257,7 @@ impl PodBudgets {
         Self::new(parts, settings, (Arc::default(), clusters))
     }
 
-    /// Hears of changes of budgets.
+    /// Follows changes of budgets.
     fn follow(self: &Arc<Self>) {
         if self.parts.stores.is_some() && self.is_asked() {
             self.rules.asks.ask(self.clone());
@@ -284,12 +287,13 @@ impl PodBudgets {
         self.parts.stores.as_ref()?.distributed.as_ref()
     }
 
-    /// By which queue objects of a kind are woken that a budget refused something, when it has room, and at which pace.
+    /// Sets the queue and the pace by which objects of a kind are woken: a budget that refused them
+    /// has capacity again.
     pub(crate) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>, pace: Pace) {
         self.ledgers.waiters.wake_by(resource, queue, pace);
     }
 
-    /// Whether something of ours waits until this budget has room.
+    /// Whether an object of ours waits until this budget has capacity.
     pub(crate) fn is_awaited(&self, budget: &Budget) -> bool {
         self.ledgers.waiters.has(&budget.key())
     }
@@ -307,7 +311,7 @@ impl PodBudgets {
             || distributed.is_some_and(|store| !store.is_empty())
     }
 
-    /// Whether a budget waits for another pod in place of this one, or may do so.
+    /// Whether a budget waits for a replacement of this pod, or may do so.
     pub(crate) fn awaits_replacement(&self, pod: &Pod, now: Timestamp) -> bool {
         let awaits = |budget: &Budget| {
             budget
@@ -342,7 +346,7 @@ impl PodBudgets {
         &self.parts.client
     }
 
-    /// After so long nothing can come of what was granted.
+    /// The time after which a grant can have no effect any more.
     pub(crate) fn patience(&self) -> Duration {
         self.settings.patience
     }

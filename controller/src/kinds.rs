@@ -1,4 +1,4 @@
-//! Which kinds are worked on: those that the environment names, or all.
+//! Which kinds are enabled: those that the environment names, or all.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// Reads the list. Where nothing is said, all are worked on.
+    /// Reads the list. An empty list enables all kinds.
     pub(crate) fn parse(text: &str) -> Self {
         let named = text
             .split(',')
@@ -23,13 +23,14 @@ impl Kinds {
         }
     }
 
-    /// Is this kind, for which there is a controller, worked on?
+    /// Is this kind, which has a controller, enabled?
     pub(crate) fn has(&mut self, kind: &'static str) -> bool {
         self.known.insert(kind);
         self.named.is_empty() || self.named.contains(kind)
     }
 
-    /// Says in the log which names nobody has asked for. A kind of OpenKruise that Berth does not have is accepted.
+    /// Logs the names that match no kind of Berth. A kind of OpenKruise that Berth does not have is
+    /// accepted.
     pub(crate) fn tell_of_unknown(&self) {
         for name in self.unknown() {
             tracing::warn!(

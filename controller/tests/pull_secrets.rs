@@ -156,7 +156,7 @@ impl Stage {
     async fn up() -> Stage {
         let cluster = Cluster::up(&Options::default()).unwrap();
         for mut definition in berth_api::kinds::crd::definitions().unwrap() {
-            // Without the webhook nobody converts.
+            // Without the webhook there is no conversion.
             definition["spec"]["conversion"] = json!({"strategy": "None"});
             cluster
                 .kubectl_with(&["create", "-f", "-"], Some(&definition.to_string()))

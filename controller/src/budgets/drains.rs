@@ -1,4 +1,4 @@
-//! What drains of nodes would get, for whoever explains a budget: all that is asked for is read first.
+//! What drains of nodes would get, for `explain` of a budget: all inputs are read first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ use crate::budgets::federation::reported;
 use crate::budgets::{Budget, BudgetStores, Holds, PodBudgets, UNREAD};
 use crate::stores::watched::Watched;
 
-/// All that drains depend on: what was read of one namespace.
+/// All that drains depend on, read from one namespace.
 pub(crate) struct Drains<'a> {
     by: &'a PodBudgets,
     stores: &'a BudgetStores,
     namespace: String,
     budgets: Vec<Known>,
     natives: Vec<NativeBudget>,
-    /// The budget that is explained.
+    /// The index of the budget that is explained.
     told: usize,
 }
 
-/// A budget, and what was asked for it.
+/// A budget, and the numbers that were read for it.
 struct Known {
     name: String,
     budget: Budget,
@@ -46,7 +46,8 @@ struct Known {
 }
 
 impl PodBudgets {
-    /// Reads what drains depend on, beside these native budgets of the namespace; `None` where the budget holds no pods any more.
+    /// Reads what drains depend on, besides these native budgets of the namespace; `None` if the
+    /// budget holds no pods any more.
     ///
     /// # Errors
     /// The apiserver did not answer.
@@ -86,7 +87,8 @@ impl PodBudgets {
         }))
     }
 
-    /// What the budgets that one names bring; of other clusters, as the running controller has told.
+    /// What the members of a budget contribute; for other clusters, by the status that the running
+    /// controller wrote.
     async fn others_of_drain(
         &self,
         budget: &Budget,
@@ -121,7 +123,7 @@ impl PodBudgets {
     }
 }
 
-/// Which of these a member of their namespace is.
+/// The index of a member in these lists of its namespace.
 fn place(member: &Member, all: &[Budget], natives: &[NativeBudget]) -> Option<Place> {
     let ours = |resource: Resource| {
         let is_it = |budget: &Budget| {
@@ -147,7 +149,7 @@ fn place(member: &Member, all: &[Budget], natives: &[NativeBudget]) -> Option<Pl
 }
 
 impl Drains<'_> {
-    /// What a drain of a node would get, one round of it: each pod of the budget that is there.
+    /// The results of one round of a drain of a node, for each pod of the budget there.
     pub(crate) async fn of_node(&self, node: &str) -> Vec<Waiting> {
         let mut told = Vec::new();
         for (pod, fate) in self.round(node, Timestamp::now()) {
@@ -162,7 +164,7 @@ impl Drains<'_> {
         told
     }
 
-    /// Which of the nodes of its pods could be drained at once, in words.
+    /// Which of the nodes of its pods could be drained now, as sentences.
     pub(crate) fn of_nodes(&self) -> Vec<String> {
         let all = self.stores.pods.by_index(&BY_NAMESPACE, &self.namespace);
         let told = all
@@ -189,7 +191,8 @@ impl Drains<'_> {
         drain::drainable(&left.collect::<Vec<_>>())
     }
 
-    /// All pods of the namespace that are on a node, in the order in which a drain asks for them, and what becomes of each.
+    /// All pods of the namespace on a node, in the order in which a drain evicts them, each with
+    /// its result.
     fn round(&self, node: &str, now: Timestamp) -> Vec<(Arc<Pod>, Fate)> {
         let mut pods = self.stores.pods.by_index(&BY_NODE, node);
         pods.retain(|pod| *pod.metadata.namespace == *self.namespace);
@@ -233,12 +236,13 @@ impl Drains<'_> {
         }
     }
 
-    /// Whether a pod is of the budget that is explained.
+    /// Whether a pod belongs to the budget that is explained.
     fn is_told(&self, pod: &Pod) -> bool {
         self.budgets[self.told].holds.selects(&pod.metadata)
     }
 
-    /// What becomes of a pod, in words. Where there is no room, its workload may bring another first.
+    /// The result for a pod, as a sentence. If the budget has no capacity, the pod's workload may
+    /// make a replacement first.
     async fn words(&self, pod: &Pod, fate: Fate) -> String {
         let Fate::NoRoom { budget, message } = &fate else {
             return fate.words();

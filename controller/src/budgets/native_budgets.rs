@@ -1,4 +1,5 @@
-//! Kubernetes' own budgets: the ones that ours keep, and those of others, which speak first.
+//! Kubernetes' own budgets: those that ours maintain, and those of other authors, which are checked
+//! first.
 
 use std::sync::Arc;
 
@@ -15,10 +16,11 @@ use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 use crate::budgets::{Budget, BudgetStores, PodBudgets};
 use crate::stores::watched::{Watched, by_namespace};
 
-/// The apiserver evicts no pod that so many hold.
+/// The apiserver evicts no pod that this many budgets hold.
 const ENOUGH: usize = 2;
 
-/// So many are read at most to find those. A namespace in which more were changed a moment ago is its author's to mend.
+/// The most native budgets that are read to find those. If more of them changed a moment ago, the
+/// author of the namespace has to mend that.
 const MOST_READ: usize = 16;
 
 /// Whether a budget asks for a native one.
@@ -30,7 +32,7 @@ pub(crate) fn is_mirrored(budget: &PodUnavailableBudget) -> bool {
 }
 
 impl PodBudgets {
-    /// Whether a budget is to keep a native one, beside these.
+    /// Whether a budget is to maintain a native one, besides these.
     pub(crate) fn keeps(
         &self,
         budget: &Budget,
@@ -70,11 +72,12 @@ impl PodBudgets {
         })
     }
 
-    /// Why the apiserver would not evict a pod, whatever our budgets say: `None` if it would.
+    /// Why the apiserver would not evict a pod, regardless of our budgets: `None` if it would.
     ///
-    /// Those that the store has are read anew, for each eviction changes them, and one by one: a list would wait until the apiserver's
-    /// cache has caught up, and so would the apiserver's own right after it. One that the store lacks is the apiserver's to tell of;
-    /// what is drawn for an eviction that it refuses expires.
+    /// The budgets in the store are read again, because each eviction changes them. They are read
+    /// one by one: a list would wait until the apiserver's cache has caught up, and so would the
+    /// apiserver's own list right after it. A budget that the store lacks is left to the apiserver;
+    /// the reservation for an eviction that it refuses expires.
     ///
     /// # Errors
     /// The apiserver did not answer.
@@ -105,7 +108,7 @@ impl PodBudgets {
         Ok(refused(pod, &natives))
     }
 
-    /// A native budget as the apiserver has it; `None` where it is gone.
+    /// A native budget as the apiserver has it; `None` if it is gone.
     async fn native(&self, native: &Watched<NativeBudget>) -> Result<Option<NativeBudget>, NotYet> {
         let Ok(path) = POD_DISRUPTION_BUDGETS.path(native.namespace(), native.name()) else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! What Berth itself does to pods: drawn before it is done, or left out.
+//! Reservations for Berth's own changes of pods: a step reserves before it is carried out, or is
+//! left out.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,13 +23,13 @@ use crate::budgets::reserve::Refusal;
 use crate::budgets::review::disruption::ids;
 use crate::budgets::{BudgetKey, BudgetStores, PodBudgets, UNREAD};
 
-/// How long a plan waits for budgets that this process has not read yet, and how often it looks.
+/// How long a plan waits for budgets that this process has not read yet, and how often it checks.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 100;
 
 impl PodBudgets {
-    /// Whether all budgets are known. A controller may have read what it works on before they are, and what it does then would be
-    /// drawn from none.
+    /// Waits until all budgets are known. Without it a controller that has read its own objects
+    /// first would act without any reservation.
     async fn until_read(&self) -> bool {
         for _ in 0..LOOKS {
             if self.is_synced() {
@@ -39,8 +40,9 @@ impl PodBudgets {
         self.is_synced()
     }
 
-    /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
-    /// drawn: in one write for each budget, before anything is done to a pod.
+    /// The plan without the steps that would take a pod out of service against a budget; and those
+    /// steps, as failures. For the other steps it reserves: one write for each budget, before any
+    /// pod is changed.
     pub(crate) async fn admitted<'a>(
         &self,
         plan: Cow<'a, Plan>,
@@ -92,7 +94,7 @@ impl PodBudgets {
         without(plan, refused)
     }
 
-    /// Draws for containers of a pod that are restarted: why they must not be, or nothing.
+    /// Reserves for containers of a pod that are restarted; `Some` says why they must not be.
     pub(crate) async fn held_restart(
         &self,
         pod: &Arc<Pod>,
@@ -119,7 +121,7 @@ impl PodBudgets {
                 .request(stores, pod, ProtectedOperation::Update, holder(owner))
                 .await?;
             let container_ids = ids(pod, |name| containers.contains(&name));
-            // The pod itself does not change: what is seen of it are other containers.
+            // The pod object itself does not change. The change shows in its container IDs.
             let request = Request {
                 generation: None,
                 container_ids,
@@ -134,8 +136,9 @@ impl PodBudgets {
         refusal.map(|refusal| self.waits(owner, refusal))
     }
 
-    /// Draws for an object of ours, which may have tried before. A budget that refused it something lately is asked before anything is drawn
-    /// from the others: else each try would write to them twice, and give a count to do.
+    /// Reserves for an object of ours, which may have tried before. A budget that recently refused
+    /// it is checked by a dry run first. Otherwise each try would write to the other budgets twice,
+    /// and cause a count.
     async fn reserve_unless_refused(
         &self,
         pod: &Arc<Pod>,
@@ -160,19 +163,21 @@ impl PodBudgets {
         self.reserve(pod, holding, request, false).await
     }
 
-    /// Has an object woken when the budget has room again that refused it something; what that said.
+    /// Registers the object to be woken when the refusing budget has capacity again. Returns the
+    /// refusal.
     fn waits(&self, owner: &Owner, Refusal { by, message }: Refusal) -> String {
         by.iter()
             .for_each(|budget| self.ledgers.waiters.note(budget, owner));
         message
     }
 
-    /// Whether budgets are asked about this.
+    /// Whether budgets decide on this operation.
     pub(in crate::budgets) fn asks_for(&self, operation: ProtectedOperation) -> bool {
         is_asked_about(operation, self.settings.gates)
     }
 
-    /// What the stores lack, by namespace: one look at each serves all steps of a plan.
+    /// The budgets that the stores lack, by namespace: one read for each namespace serves all steps
+    /// of a plan.
     async fn uncached_in(&self, namespaces: BTreeSet<Box<str>>) -> BTreeMap<Box<str>, Looked> {
         let looks = namespaces.into_iter().map(async |namespace| {
             let looked = self.unseen(&namespace).await;
@@ -181,7 +186,7 @@ impl PodBudgets {
         join_all(looks).await.into_iter().collect()
     }
 
-    /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
+    /// Reserves for a workload of ours; if the pod must stay, its uid and the reason.
     async fn reserve_for_step(
         &self,
         stores: &BudgetStores,
@@ -219,12 +224,12 @@ impl PodBudgets {
     }
 }
 
-/// As ledgers name who draws.
+/// The name of the requester in ledgers.
 fn holder(owner: &Owner) -> String {
     format!("{} {}/{}", owner.resource.kind, owner.namespace, owner.name)
 }
 
-/// Why a step is left out.
+/// The failure of a step that is left out.
 fn held(operation: ProtectedOperation, pod: (&str, &str), why: String) -> Failure {
     let verb = if operation.is_change() {
         Verb::Patch
@@ -234,7 +239,7 @@ fn held(operation: ProtectedOperation, pod: (&str, &str), why: String) -> Failur
     Failure::of_budget(Deed::of(verb, PODS), pod, why)
 }
 
-/// A plan without what it would do to these pods, by uid; and why.
+/// The plan without steps on these pods, by uid; and the reasons.
 fn without(
     plan: Cow<'_, Plan>,
     refused: BTreeMap<String, Failure>,

@@ -1,4 +1,4 @@
-//! What the leader counts from: pods as its store has them, and for how long it knows what was granted.
+//! What the leader counts from: the pods in its store, and how long it has known each reservation.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use tokio::time::Instant;
 use crate::stores::triggers::each;
 use crate::stores::watched::Watched;
 
-/// How long until pods are counted that the store does not show yet.
+/// How long until the next count if the store does not show some pods yet.
 const NOT_SEEN: Duration = Duration::from_secs(1);
-/// So many pods are remembered that are gone.
+/// The most pods that are remembered after they are gone.
 const MOST_GONE: usize = 4096;
-/// So many pods of late entries are read at once; the others wait for the next look.
+/// The most pods of late entries that are read at once; the others wait for the next count.
 const MOST_READ: usize = 64;
 
 /// What is known of each entry of a budget's ledger.
@@ -42,7 +42,8 @@ struct Known {
     gone: VecDeque<Box<str>>,
 }
 
-/// An entry of a ledger, as one that was granted at one time, by its name where it has one, and by which change of the pod it is.
+/// Identifies an entry of a ledger: the pod, the operation, the time of the grant, the name of the
+/// grant if it has one, and the generation of the pod.
 type Entry = (
     String,
     ProtectedOperation,
@@ -51,35 +52,37 @@ type Entry = (
     Option<i64>,
 );
 
-/// How long an entry is known, and how far the store must have come before it may expire.
+/// How long an entry is known, and whether the store is new enough that the entry may expire.
 struct Sight {
-    /// Since when it is seen; and once the kubelet is seen to know of its change, since then.
+    /// When the entry was first seen. Once the kubelet is seen to know of its change, the time of
+    /// that instead.
     since: Instant,
     has_begun: bool,
-    /// Nothing can come of the entry any more, and the store has shown all that came of it.
+    /// Whether the entry can have no further effect, and the store has shown all its effects.
     is_final: bool,
     /// Whether its pod was ever there.
     has_pod: bool,
 }
 
-/// A look at the stores.
+/// The stores at the time of a count.
 pub(crate) struct Looks<'a> {
     views: &'a Views,
     pods: &'a Store<Pod>,
     nodes: &'a Store<Watched<Node>>,
     entries: &'a [LedgerEntry],
-    /// After so long nothing can come of a request that was granted: the apiserver has given it up.
+    /// The time after which a granted request can have no further effect, because the apiserver has
+    /// given it up.
     patience: Duration,
 }
 
-/// Whether pods that were seen up to a position, `None` before a first list has ended, are as new as those of the last count, or of the
-/// last try to count.
+/// Whether pods that were seen up to a position are as new as those of the last count, or of the
+/// last try to count. The position is `None` before the first list has ended.
 fn is_as_new(position: Option<&str>, ledger: Option<&Ledger>) -> bool {
     let last = ledger.and_then(settled_by);
     position.is_some_and(|position| last.is_none_or(|last| reaches(position, last)))
 }
 
-/// The pods of a budget's namespace, where they are as new as those of its last count.
+/// The pods of a budget's namespace, if they are as new as those of its last count.
 pub(in crate::budgets) fn pods_of_count(
     pods: &Store<Pod>,
     namespace: &str,
@@ -89,8 +92,9 @@ pub(in crate::budgets) fn pods_of_count(
     is_seen.then(|| pods.by_index(&BY_NAMESPACE, namespace))
 }
 
-/// Tells of each pod that may be counted another way from now on: it changed, or its node came or went. `concerns` says whether a budget
-/// holds it: of such a one that goes is remembered that it was there.
+/// Calls `concerns` for each pod that may count differently from now on: it changed, or its node
+/// came or went. `concerns` says whether a budget holds the pod. If such a pod goes, its uid is
+/// remembered.
 pub(crate) fn on_change(
     views: &Views,
     pods: &Arc<Store<Pod>>,
@@ -103,7 +107,7 @@ pub(crate) fn on_change(
         each(change, |pod| is_held |= concerns(pod));
         match change {
             Change::Deleted { old } if is_held => views.note_gone(&old.metadata.uid),
-            // Another has its name, and the end of the first was not shown.
+            // Another pod has the name, and the watch did not show the end of the first.
             Change::Applied {
                 old: Some(old),
                 new,
@@ -132,7 +136,8 @@ pub(crate) fn on_change(
 }
 
 impl Views {
-    /// A look; or when to look again, where the last count knew more than the store does.
+    /// A view of the stores; or when to look again, if the last count knew more than the store
+    /// does.
     pub(crate) fn looks<'a>(
         &'a self,
         pods: &'a Store<Pod>,
@@ -171,7 +176,8 @@ impl Views {
         self.0.lock()
     }
 
-    /// How long each entry is known, and whether the store has shown what came of it; what is no entry any more is forgotten.
+    /// How long each entry is known, and whether the store has shown its effects. Entries that left
+    /// the ledger are forgotten.
     fn ages(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> Vec<(Duration, bool)> {
         let by_uid: HashMap<&str, &Pod> = pods
             .iter()
@@ -189,7 +195,8 @@ impl Views {
                 has_pod: false,
             };
             let mut sight = before.remove(&name).unwrap_or_else(first);
-            // A container that is stopped now serves until its time is up, however long ago that was granted.
+            // A container that is being stopped now serves until its grace period is over, however
+            // old the grant is.
             if !sight.has_begun
                 && by_uid
                     .get(entry.uid.as_str())
@@ -208,7 +215,8 @@ impl Views {
         ages
     }
 
-    /// The uids of entries whose pods are not among these and never were: what a webhook was shown may come here later.
+    /// The uids of entries whose pods are not among these and never were: a pod that a webhook was
+    /// shown may reach this store later.
     fn unseen(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> BTreeSet<String> {
         let mut known = self.lock();
         let Known { sights, gone } = &mut *known;
@@ -233,7 +241,8 @@ impl Views {
 }
 
 impl Looks<'_> {
-    /// What is counted of these pods of the budget's namespace: those that it selects, and those that its ledger names.
+    /// The input of a count: of these pods of the budget's namespace, those that it selects and
+    /// those that its ledger names.
     pub(crate) async fn view(
         self,
         client: &Client,
@@ -241,7 +250,8 @@ impl Looks<'_> {
         (all, is_selected): (Vec<Arc<Pod>>, impl Fn(&Pod) -> bool),
         expected: Result<Expected, Unknown>,
     ) -> View {
-        // Only now: an event is taken in before the store's position is moved on, and whoever counts next must have seen it, too.
+        // The position is read after the pods were listed. An event is handled before the store's
+        // position moves on, and the next leader that counts must have seen the event, too.
         let position = self.pods.newest_shown().unwrap_or_default().into_string();
         let is_named = |pod: &Pod| {
             self.entries
@@ -272,8 +282,9 @@ impl Looks<'_> {
         }
     }
 
-    /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which
-    /// nothing can come any more counts as late once the store has all that may have come of it.
+    /// How long each entry is known, by a monotonic clock: the times in a ledger are by another
+    /// replica's clock. An entry that can have no further effect counts as late once the store has
+    /// shown all its effects.
     async fn seen_for(&self, client: &Client, key: Key, pods: &[Arc<Pod>]) -> Vec<Duration> {
         let ages = self.views.ages(&key, self.entries, pods);
         let is_late = |age: Duration| age >= self.patience;
@@ -301,7 +312,7 @@ impl Looks<'_> {
             .iter()
             .zip(ages)
             .map(|(entry, (age, is_final))| {
-                // What the store does not show yet is looked at again soon.
+                // An entry whose effects the store does not show yet is checked again soon.
                 let waits = is_late(age) && !is_final && !finished.contains(&name(entry));
                 if waits {
                     self.patience.saturating_sub(NOT_SEEN)
@@ -323,8 +334,9 @@ fn name(entry: &LedgerEntry) -> Entry {
     )
 }
 
-/// The version of an entry's pod that the apiserver has now: `Some(None)` where the pod is gone, `None` where the apiserver does not say.
-/// A version of the pod alone tells what came of the entry at once. The store's own position lags by a minute where no pod changes.
+/// The version of an entry's pod that the apiserver has now: `Some(None)` if the pod is gone,
+/// `None` if the apiserver does not say. The pod's version alone shows the effect of the entry at
+/// once. The store's own position lags by a minute while no pod changes.
 async fn version_of(
     client: &Client,
     namespace: &str,

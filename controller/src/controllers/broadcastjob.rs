@@ -51,11 +51,11 @@ pub(crate) struct BroadcastJobController {
     told: Reported,
 }
 
-/// Which changes of nodes concern which job, of those that are not over.
+/// Which changes of nodes concern which job, among jobs that are not over.
 #[derive(Default)]
 struct AllNews(Mutex<HashMap<Key, News>>);
 
-/// By uid of a job: when it was last looked at.
+/// By uid of a job: when it was last reconciled.
 #[derive(Default)]
 struct Looked(Mutex<HashMap<String, Instant>>);
 
@@ -140,7 +140,7 @@ impl Controller for BroadcastJobController {
     }
 }
 
-/// By name: whose the pod is in truth is asked when the job is decided on.
+/// Wakes the job by its name. The reconcile of the job checks whether it really owns the pod.
 fn wake_owner(queue: &Queue<Key>, pod: &Pod) {
     if let Some(owner) = managed_by(pod) {
         queue.add(Key::new(&pod.metadata.namespace, owner.name));
@@ -165,7 +165,8 @@ impl AllNews {
         self.0.lock()
     }
 
-    /// Notes a job as it is now. Its template is read only if it is another than before: a status changes with each pod that ends.
+    /// Notes a job as it is now. Its template is parsed only if it changed: a status changes with
+    /// each pod that ends.
     fn note(&self, old: Option<&Watched<BroadcastJob>>, new: &Watched<BroadcastJob>) {
         let key = Key::of(new);
         if is_over(&new.0) {
@@ -200,14 +201,14 @@ impl Looked {
     }
 }
 
-/// How much is left of this time.
+/// The rest of this time.
 fn rest(since: Option<Instant>, time: Duration) -> Option<Duration> {
     time.checked_sub(since?.elapsed())
         .filter(|rest| !rest.is_zero())
 }
 
-/// How long the change of one pod waits for that of others. A decision looks at all nodes: where there are thousands, one after
-/// each change would take a processor for itself.
+/// How long the change of one pod waits for changes of others. A decision reads all nodes: with
+/// thousands of them, a decision after each change would take a processor for itself.
 fn pace(nodes: usize) -> Duration {
     const FEW: usize = 100;
     const LONGEST: Duration = Duration::from_millis(500);
@@ -273,8 +274,9 @@ async fn round(
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    // Pods of thousands of nodes end, and each status names them all: numbers alone may wait. What is urgent is written together with
-    // what is done about it, and where a status was written in this second both wait.
+    // Pods of thousands of nodes end, and each status names them all. So a change of numbers alone
+    // may wait. Urgent changes are written together with the actions that belong to them. If a
+    // status was written in this second, both wait.
     let is_urgent = |old: &Option<_>, new: &Option<_>| {
         new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
     };
@@ -318,7 +320,7 @@ async fn round(
     next
 }
 
-/// After this plan there is no job any more to have a status.
+/// After this plan the job is gone, so no status is written.
 fn expires(plan: &Plan) -> bool {
     plan.actions().any(|action| {
         matches!(

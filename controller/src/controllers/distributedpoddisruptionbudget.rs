@@ -1,5 +1,6 @@
-//! The DistributedPodDisruptionBudget controller: counts the budget's own pods, settles what was granted, and keeps the native budget
-//! that tells of it. Who grants is [`crate::budgets`], on every replica.
+//! The DistributedPodDisruptionBudget controller: counts the budget's own pods, settles
+//! reservations, and maintains the native budget that shows the result. Grants are made by
+//! [`crate::budgets`], on every replica.
 
 mod members;
 
@@ -44,7 +45,8 @@ use berth_workload::budget::beyond;
 use members::{Here, Naming};
 use serde_json::{Value, json};
 
-/// The most budgets whose generation is remembered. Who is forgotten keeps a lowered floor for longer.
+/// The most budgets whose generation is remembered. A forgotten budget keeps a lowered floor for
+/// longer.
 const MOST_GENERATIONS: usize = 10_000;
 
 /// What a count is made of.
@@ -56,7 +58,7 @@ pub(crate) struct DistributedPodDisruptionBudgetController {
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
     paced: StatusThrottle,
     views: Views,
-    /// By uid: the newest generation, and since when it is known here.
+    /// By uid: the newest generation, and when this process first saw it.
     generations: Mutex<BTreeMap<String, (i64, Instant)>>,
 }
 
@@ -77,7 +79,8 @@ impl Controller for DistributedPodDisruptionBudgetController {
         }
     }
 
-    /// Wakes a budget when it changes, one of those that it names, one that may hold the same pods, one of its pods, or of their nodes.
+    /// Wakes a budget when it changes, one of its members, a budget that may hold the same pods,
+    /// one of its pods, or one of their nodes.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, all) = (queue.clone(), Arc::downgrade(&self.budgets));
         context
@@ -183,7 +186,8 @@ impl Controller for DistributedPodDisruptionBudgetController {
 }
 
 impl DistributedPodDisruptionBudgetController {
-    /// What is counted; or when to look again, where less is known than was known before.
+    /// The input of a count; or when to look again, if the stores know less than an earlier count
+    /// did.
     pub(crate) async fn observe(
         &self,
         budgets: &PodBudgets,
@@ -249,7 +253,8 @@ impl DistributedPodDisruptionBudgetController {
         })
     }
 
-    /// How long this process has known this generation of a budget. Another one in between, also by another leader, begins anew.
+    /// How long this process has known this generation of a budget. Any other generation in
+    /// between, also by another leader's write, starts this anew.
     fn seen_for(&self, metadata: &ObjectMeta) -> Duration {
         let (uid, generation) = (
             metadata.uid.clone().unwrap_or_default(),
@@ -269,7 +274,8 @@ impl DistributedPodDisruptionBudgetController {
     }
 }
 
-/// Wakes the budgets that name this one, and those of its namespace: theirs may hold the same pods.
+/// Wakes the budgets that name this one, and the budgets of its namespace, because they may hold
+/// the same pods.
 fn wake_beside(
     queue: &Queue<Key>,
     all: &Store<Watched<DistributedPodDisruptionBudget>>,

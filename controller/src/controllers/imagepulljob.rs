@@ -46,7 +46,7 @@ impl Controller for ImagePullJobController {
         }
     }
 
-    /// Wakes a job when it, or a NodeImage or pod that bears on it, changes.
+    /// Wakes a job when it changes, or a NodeImage or pod that concerns it.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, context) = (queue.clone(), context.clone());
         self.jobs.on_change(move |change| match change {
@@ -76,7 +76,7 @@ impl Controller for ImagePullJobController {
             let Some((old, new)) = sides(change) else {
                 return;
             };
-            // Pods change all the time and jobs are few: most clusters have none, and then nothing is looked at.
+            // Pods change all the time. Most clusters have no jobs, and then no pod is checked.
             if jobs.is_empty() {
                 return;
             }
@@ -159,7 +159,7 @@ fn sides<T>(change: &Change<T>) -> Option<(Option<&T>, Option<&T>)> {
     }
 }
 
-/// After this plan there is no job any more to have a status.
+/// After this plan the job is gone, so no status is written.
 fn ends(job: &ImagePullJob, plan: &Plan) -> bool {
     plan.actions().any(|action| match action {
         Action::Delete {

@@ -25,8 +25,8 @@ pub(crate) struct JoiningNodeController {
 impl Controller for JoiningNodeController {
     const RESOURCE: Resource = object::NODES;
     const NAME: &'static str = "joiningnode";
-    // A node that nobody lets go takes no pods: it waits ten minutes at most, though NodeImages are
-    // not worked on.
+    // A node keeps its taint, and takes no pods, until this controller removes it. So the
+    // controller runs even if NodeImages are disabled; the node waits ten minutes at most.
     const WHATEVER_KINDS: bool = true;
 
     fn new(reader: &mut Reader<'_>) -> Self {
@@ -36,8 +36,8 @@ impl Controller for JoiningNodeController {
         }
     }
 
-    /// Wakes a node that is tainted when its taints change, when its daemon says how its first
-    /// pulls ended, and when it waits for fewer namespaces.
+    /// Wakes a tainted node when its taints change, when its daemon reports how its first pulls
+    /// ended, and when it waits for fewer namespaces.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, context) = (queue.clone(), context.clone());
         self.nodes.on_change(move |change| match change {
@@ -75,7 +75,7 @@ impl Controller for JoiningNodeController {
         if let Err(next) = context.settled(&uid).await {
             return next;
         }
-        // As it is once its last writes are seen.
+        // The node after the store has seen its last writes.
         let Some(node) = node().filter(|node| node.uid() == uid) else {
             return Next::Done;
         };

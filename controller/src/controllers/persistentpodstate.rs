@@ -1,4 +1,5 @@
-//! The PersistentPodState controller: records where pods are, and makes what their workloads ask for.
+//! The PersistentPodState controller: records where pods are, and creates the objects that
+//! workloads ask for.
 
 mod annotations;
 mod targets;
@@ -43,7 +44,8 @@ use annotations::Annotations;
 use berth_kinds::persistentpodstate::{Pinning, explain};
 use serde_json::Value;
 
-/// One object is looked at, and its records are written, once in so long: each of its pods changes several times in a rollout.
+/// The shortest time between two rounds of one object, each of which may write its records. Each of
+/// its pods changes several times in a rollout.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
 
 /// What a decision about a PersistentPodState is made of.
@@ -55,7 +57,7 @@ pub(crate) struct PersistentPodStateController {
     pods: Arc<Store<Pod>>,
     nodes: Arc<Store<Watched<Node>>>,
     annotations: Annotations,
-    /// When each object was looked at last.
+    /// When each object was last reconciled.
     looked: Mutex<HashMap<Key, Instant>>,
 }
 
@@ -76,17 +78,17 @@ impl Controller for PersistentPodStateController {
         }
     }
 
-    /// Wakes a PersistentPodState when it, its workload, or a pod of that changes.
+    /// Wakes a PersistentPodState when it, its workload, or a pod of the workload changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, on, states) = (queue.clone(), context.clone(), Arc::downgrade(&self.states));
         self.states.on_change(move |change| {
             if let (Change::Deleted { old }, Some(states)) = (change, states.upgrade()) {
                 on.expectations.forget(old.uid());
-                // Another one of its workload may keep the records from now on.
+                // Another object of the same workload may keep the records from now on.
                 wake_for_target(&to, &states, old.namespace(), &old.0.spec.target_ref.name);
                 let mut all = states.by_index(&by_namespace(), old.namespace());
                 share::keep_oldest(&mut all, |state| age(state));
-                // The youngest may have come to count.
+                // The youngest object may count now.
                 let last = all
                     .iter()
                     .max_by_key(|state| age(state))
@@ -178,7 +180,7 @@ impl PersistentPodStateController {
         self.looked.lock()
     }
 
-    /// Why it keeps no records, where its namespace has too many that are older.
+    /// Why it keeps no records, if its namespace has too many older objects.
     fn beyond(&self, state: &Watched<PersistentPodState>) -> Option<String> {
         let all = self.states.by_index(&by_namespace(), state.namespace());
         let is_beyond = share::is_beyond(&age(state), all.iter().map(|state| age(state)));
@@ -192,7 +194,7 @@ impl PersistentPodStateController {
         })
     }
 
-    /// How long until this object may be looked at again.
+    /// How long until this object may be reconciled again.
     fn rest(&self, key: &Key) -> Option<Duration> {
         let since = self.looked().get(key)?.elapsed();
         BETWEEN_ROUNDS
@@ -277,7 +279,8 @@ fn wake_for_target(
 impl Explains for PersistentPodStateController {
     type Object = PersistentPodState;
 
-    /// Pod by pod, where it was and how the next one is pinned, in place of what is waited for.
+    /// Pod by pod, where it was and how the next one is pinned. This replaces the list of causes
+    /// that the object waits for.
     async fn explain(&self, look: &Look<'_>, _stores: &BudgetStores) -> anyhow::Result<Explained> {
         let Some(state) = self.states.get(&look.namespaces.explained, look.name) else {
             return look.is_missing::<Self>();
@@ -293,7 +296,7 @@ impl Explains for PersistentPodStateController {
             None,
         );
         snapshot.pinning = match pinning.of(&state.0) {
-            // Only a controller that runs knows what it has written.
+            // Only a running controller knows what it has written.
             Pinning::NotYet | Pinning::TooMany => Pinning::Webhook,
             known => known,
         };

@@ -97,7 +97,8 @@ impl Controlled for StatefulSetOwner {
     }
 }
 
-/// Wakes a StatefulSet with a pod that is to be gone from a node when that does not answer any more, or answers again.
+/// Wakes a StatefulSet with a pod that is being deleted on a node that does not answer any more, or
+/// answers again.
 fn wake_for_nodes(reads: &StatefulSetController, queue: &Arc<Queue<Key>>) {
     let (to, sets, pods) = (
         queue.clone(),
@@ -123,7 +124,8 @@ fn wake_for_nodes(reads: &StatefulSetController, queue: &Arc<Queue<Key>>) {
     });
 }
 
-/// A pod of another owner, or of nobody, that has the name of a set's pod. Those of the set wake it anyway.
+/// Wakes the StatefulSet whose pod has this name. The pod may have another owner, or none; pods of
+/// the set wake it anyway.
 fn wake_for_name(queue: &Queue<Key>, sets: &Store<Watched<StatefulSet>>, pod: &Metadata) {
     if let Some((set, _)) = set_and_ordinal(&pod.name)
         && sets.get(&pod.namespace, set).is_some()

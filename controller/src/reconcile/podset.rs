@@ -1,4 +1,5 @@
-//! What a workload that owns pods reads beside itself, and what wakes it: the same for every such kind.
+//! What a workload that owns pods reads besides itself, and what wakes it: the same for every such
+//! kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,18 +28,18 @@ use crate::stores::reads::Reader;
 use crate::stores::triggers::each;
 use crate::stores::watched::{CustomResource, ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched};
 
-/// The stores of what belongs to workloads that own pods.
+/// The stores of objects that belong to workloads that own pods.
 pub(crate) struct PodSetReads {
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) revisions: Arc<Store<Watched<Revision>>>,
     pub(crate) claims: Arc<Store<Watched<Claim>>>,
     pub(crate) nodeimages: Arc<Store<Watched<NodeImage>>>,
     pub(crate) jobs: Arc<Store<Watched<ImagePullJob>>>,
-    /// Where pods are spread over nodes, those are to stay that spread best.
+    /// Pods that are spread best over nodes stay, so the nodes are read.
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
 }
 
-/// What was seen of one workload's belongings.
+/// The objects of one workload, as the stores have them.
 pub(crate) struct Observed {
     /// Its pods that its selector matches, those being deleted included.
     pub(crate) pods: Vec<Arc<Pod>>,
@@ -50,9 +51,9 @@ pub(crate) struct Observed {
     pub(crate) node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
     /// By name: the nodes of the pods, where the template says how its pods are spread over them.
     pub(crate) nodes: BTreeMap<Box<str>, Arc<Node>>,
-    /// `None` where there is no such kind.
+    /// `None` if there is no such kind.
     pub(crate) jobs: Option<Vec<Arc<ImagePullJob>>>,
-    /// Those that it, or one of its pods, owns.
+    /// The claims that it, or one of its pods, owns.
     pub(crate) claims: Vec<Arc<Claim>>,
     /// Its pods, revisions and claims that cannot be read.
     pub(crate) unreadable: Vec<Unreadable>,
@@ -93,7 +94,7 @@ impl PodSetReads {
         self.wake_for_unreadable(kind, queue);
     }
 
-    /// A claim that a pod owns is the matter of the pod's owner.
+    /// A claim that a pod owns wakes the pod's owner.
     fn wake_for_claims(&self, kind: OwnerKind, queue: &Arc<Queue<Key>>) {
         let (to, pods) = (queue.clone(), self.pods.clone());
         self.claims.on_change(move |change| {
@@ -187,7 +188,8 @@ impl PodSetReads {
         });
     }
 
-    /// Wakes a workload when one of its objects cannot be read any more, or is gone that could not.
+    /// Wakes a workload when one of its objects can no longer be read, or when an object that could
+    /// not be read is gone.
     fn wake_for_unreadable(&self, kind: OwnerKind, queue: &Arc<Queue<Key>>) {
         let (to, pods) = (queue.clone(), self.pods.clone());
         let wake = Arc::new(move |odd: &Odd| {
@@ -208,7 +210,7 @@ impl PodSetReads {
         self.claims.on_unreadable(move |odd| wake(odd));
     }
 
-    /// All that belongs to a workload, from the stores alone.
+    /// All objects of a workload, from the stores alone.
     pub(crate) fn observe(
         &self,
         owner: &OwnerKey<'_>,
@@ -247,7 +249,7 @@ impl PodSetReads {
 
     /// What the daemons of the pods' nodes report.
     fn node_images(&self, gates: Gates, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        // Without daemons, what a NodeImage says is of another time.
+        // Without daemons the content of a NodeImage is outdated.
         if !gates.has(Gate::KruiseDaemon) {
             return BTreeMap::new();
         }
@@ -282,7 +284,7 @@ impl PodSetReads {
         all
     }
 
-    /// What nobody controls in a namespace.
+    /// The objects of a namespace without a controller.
     pub(crate) fn orphaned(&self, namespace: &str) -> Orphans {
         let claims = self.claims.by_index(&ORPHANED_CLAIMS, namespace);
         let revisions = self.revisions.by_index(&ORPHANED_REVISIONS, namespace);
@@ -305,14 +307,15 @@ fn managed_by(kind: OwnerKind, metadata: &Metadata) -> Option<Reference<'_>> {
         .filter(|reference| kind.is_of(reference))
 }
 
-/// By name, in the object's namespace: whose the object is in truth is asked when the workload is decided on.
+/// Wakes the owner by its name, in the object's namespace. The reconcile of the workload checks
+/// whether it really owns the object.
 pub(crate) fn wake_owner(queue: &Queue<Key>, kind: OwnerKind, metadata: &Metadata) {
     if let Some(owner) = managed_by(kind, metadata) {
         queue.add(Key::new(&metadata.namespace, owner.name));
     }
 }
 
-/// Something for each node that the pods are on, asked once for each.
+/// One object for each node of the pods, with one lookup for each node.
 pub(crate) fn by_node<T>(
     pods: &[Arc<Pod>],
     get: impl Fn(&str) -> Option<Arc<T>>,
@@ -328,7 +331,7 @@ pub(crate) fn by_node<T>(
     all
 }
 
-/// Those of one owner in a store.
+/// The unreadable objects of one owner in a store.
 pub(crate) fn unreadable_in<T: Object>(store: &Store<T>, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
     let of = |odd: &Odd| Unreadable {
         kind: T::RESOURCE.kind,

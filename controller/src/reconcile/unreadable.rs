@@ -1,4 +1,5 @@
-//! A workload that cannot be read: the condition `Blocked` on it, written without knowing more of it than its conditions.
+//! A workload that cannot be read: it gets the condition `Blocked`, written with no knowledge of
+//! the object besides its conditions.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use crate::context::Context;
 use crate::status::reported::Reported;
 use crate::stores::reads::unreadable_message;
 
-/// What is read of an object that cannot be read: nothing of what may be too large or too deep.
+/// The fields that are read of an unreadable object. Fields that may be too large or too deep are
+/// left out.
 #[derive(Deserialize)]
 struct Seen {
     metadata: Version,
@@ -32,7 +34,8 @@ struct Version {
     resource_version: String,
 }
 
-/// One round for a workload, by what was last read of it when all is seen that was written for it. That it cannot be read any more is told on it.
+/// One round for a workload, by its last readable version, after the store has seen every write for
+/// it. If it cannot be read any more, a condition on it says so.
 pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     context: &Context,
     (store, told): (&Store<T>, &Reported),
@@ -57,7 +60,7 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     let next = match workload {
         Some(workload) => round(workload).await,
         None => {
-            // No decision waits for the store to see what was told.
+            // No decision waits for the store to see this write.
             context.expectations.forget(&odd.uid);
             Next::Done
         }
@@ -65,7 +68,7 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     told.map_or_else(Next::Retry, |()| next)
 }
 
-/// Tells of a workload once in each of its versions.
+/// Writes the condition once for each version of a workload.
 ///
 /// # Errors
 /// Why the condition is not written.
@@ -84,7 +87,8 @@ async fn tell(
     Ok(())
 }
 
-/// Reads the workload as it is, and replaces its conditions with those and one more, if it is still of that version.
+/// Reads the conditions of the workload, adds this one, and writes them, if the workload is still
+/// of that version.
 async fn write_condition(context: &Context, resource: Resource, odd: &Odd) -> Result<(), String> {
     let path = resource
         .path(&odd.namespace, &odd.name)

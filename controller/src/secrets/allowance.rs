@@ -1,4 +1,4 @@
-//! How often each peer may have something done that costs others.
+//! How often each peer may request work that costs other peers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The most peers that are remembered; beyond them, nobody new has anything done.
+/// The most peers that are remembered. Beyond them, a new peer gets nothing.
 const PEERS: usize = 4096;
 
-/// So many at once for each peer, and one more after each pause.
+/// A burst for each peer, and one more request after each pause.
 #[derive(Debug)]
 pub(super) struct Allowance {
     burst: u32,
@@ -29,7 +29,7 @@ impl Allowance {
         }
     }
 
-    /// Takes one from what a peer has; false where it has none.
+    /// Takes one from a peer's allowance; false if it is used up.
     pub(super) fn spend(&self, peer: IpAddr) -> bool {
         let now = Instant::now();
         let mut whole = self.whole.lock();

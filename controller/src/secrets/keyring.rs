@@ -8,12 +8,12 @@ use berth_api::image;
 use berth_grpc::v1::Credential;
 use serde::Deserialize;
 
-/// The key under which `docker login` without a host keeps what is for Docker Hub.
+/// The key under which `docker login` without a host keeps the credentials of Docker Hub.
 const DOCKER_HUB: &str = "index.docker.io";
 const DOCKERCONFIGJSON: (&str, &str) = ("kubernetes.io/dockerconfigjson", ".dockerconfigjson");
 const DOCKERCFG: (&str, &str) = ("kubernetes.io/dockercfg", ".dockercfg");
 
-/// Credentials by the registry, or the path in one, that they are for.
+/// Credentials by the registry, or the path in a registry, that they apply to.
 #[derive(Default)]
 pub struct Keyring {
     keys: BTreeMap<String, Vec<Credential>>,
@@ -40,7 +40,7 @@ struct Entry {
 }
 
 impl Keyring {
-    /// Adds what a secret of that type and with that data holds.
+    /// Adds the credentials of a secret of that type and with that data.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it, without any of its data.
@@ -60,7 +60,7 @@ impl Keyring {
             }
         };
         let json = data(field).ok_or_else(|| format!("has no {field}"))?;
-        // Errors of the parser may quote the data, so only their place is told.
+        // Errors of the parser may quote the data, so the message has only their position.
         let broken = |e: serde_json::Error| {
             format!(
                 "has a {field} that is not valid: line {} column {}",
@@ -153,8 +153,8 @@ fn key(location: &str) -> String {
     }
 }
 
-/// Does a key apply to a repository? Its host must match, each part of it by itself, and its path must begin the
-/// repository's.
+/// Does a key apply to a repository? Its host must match, part by part, and its path must be the
+/// beginning of the repository's.
 fn matches(key: &str, repository: &str) -> bool {
     let split = |text: &str| {
         text.find('/')
@@ -183,8 +183,9 @@ fn matches(key: &str, repository: &str) -> bool {
 
 /// `*` stands for any text, `?` for one character.
 fn glob(mut pattern: &[u8], mut text: &[u8]) -> bool {
-    // What follows the last star, and what it was tried on. Only that star may take more: to try all of them anew takes
-    // longer with each, without end for a pattern of many.
+    // The text after the last star, and the position where it was tried. Only that star may take
+    // more text: to retry all stars takes longer with each star, practically forever for a pattern
+    // with many.
     let mut last: Option<(&[u8], &[u8])> = None;
     loop {
         (pattern, text) = match (pattern, text, last) {

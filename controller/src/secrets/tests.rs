@@ -192,7 +192,7 @@ fn a_tag_is_pulled_with_the_secrets_of_its_own_namespaces_only() {
             "{tag}"
         );
     }
-    // The owner that stands for whoever put an entry in by hand has no namespace.
+    // An owner with an empty namespace stands for a user who added an entry by hand.
     let object = image(&[&a, &hand], &[("of-a", &["a"]), ("by-hand", &[""])]);
     assert_eq!(named(&object, "app", "by-hand"), Some(vec![&hand]));
 }

@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use crate::settings::flags::Run;
 
-/// A leader tries its lease again this much later at most than `--retry-period` says; Kubernetes' own leaders count so, too.
+/// The longest time until a leader renews its lease again, as a multiple of `--retry-period`;
+/// Kubernetes' own leaders count so, too.
 const JITTER: f64 = 1.2;
-/// A serving certificate that is valid for less is due for its successor before every client trusts that.
+/// The shortest validity of a serving certificate. With less, its successor would be due before
+/// every client trusts that one.
 pub const SHORTEST_CERTIFICATE: Duration = Duration::from_secs(600);
-/// An apiserver waits so long for the answer about one pod.
+/// The time that an apiserver waits for the answer about one pod.
 const SHORTEST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Whoever is let go and stays would be charged for longer than anybody waits.
+/// A pod that may go but stays is charged to its budget for this long. More would be longer than
+/// any user waits.
 const LONGEST_REQUEST_TIMEOUT: Duration = Duration::from_secs(3600);
-/// What an apiserver gives up may have been written until then, and some time passes until that is seen.
+/// A request may be written until the apiserver gives it up, and some time passes until the stores
+/// see the write.
 const LANDED: Duration = Duration::from_secs(15);
 
-/// After so long nothing can come of a request that a budget let through.
+/// The time after which a request that a budget let through can have no effect any more.
 pub fn patience(flags: &Run) -> Duration {
     flags.apiserver_request_timeout + LANDED
 }

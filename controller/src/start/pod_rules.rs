@@ -1,4 +1,5 @@
-//! What every replica answers about pods: the containers and the node that new ones get, and which ones may go.
+//! The answers of every replica about pods: the containers and the node that new pods get, and
+//! which pods may go.
 
 use std::sync::Arc;
 
@@ -86,8 +87,8 @@ impl PodRules {
         }
     }
 
-    /// Starts the reads of other clusters, and the writes of the pod webhook's entries. `here` reads the Lease of this cluster, where
-    /// there is one.
+    /// Starts the reads of other clusters, and the writes of the pod webhook's entries. `here`
+    /// reads the Lease of this cluster, if there is one.
     pub(crate) fn spawn(
         &self,
         process: &Process<'_>,
@@ -129,8 +130,9 @@ fn other_clusters(flags: &Run) -> clusters::Settings {
     }
 }
 
-/// Where SidecarSets are not worked on, nobody asks for a pod on its way into the cluster, the readiness gate neither; and where
-/// ContainerRecreateRequests are not, and no budget is asked about anything, there is no webhook about pods.
+/// Turns feature gates off that need a disabled kind. Without SidecarSets no webhook is called for
+/// new pods, also not for the readiness gate. Without ContainerRecreateRequests, and without an
+/// operation that budgets decide on, there is no webhook about pods.
 pub(crate) fn gates_of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
     let mut kinds = Kinds::parse(custom_resource_enable);
     let (injects, fills_in) = (

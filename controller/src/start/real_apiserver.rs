@@ -1,4 +1,4 @@
-//! A real apiserver, for tests of what talks to one. Needs root, as `berth-cluster` does.
+//! A real apiserver, for tests of code that calls one. Needs root, as `berth-cluster` does.
 
 use anyhow::Result;
 use berth_cluster::{Cluster, address};
@@ -6,7 +6,7 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 
-/// A client of the cluster, for whoever is in its network.
+/// A client of the cluster, for callers in its network.
 pub(crate) async fn connect(cluster: &Cluster) -> Result<Client> {
     let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
     for entry in kubeconfig
@@ -25,7 +25,7 @@ pub(crate) async fn connect(cluster: &Cluster) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Sends a request; a PATCH is a merge patch, and where there is nothing to send there is no body.
+/// Sends a request; a PATCH is a merge patch. A null body is left out.
 pub(crate) async fn request(
     client: &Client,
     method: &str,

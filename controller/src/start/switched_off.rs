@@ -1,5 +1,5 @@
-//! Kinds that are switched off: conditions of their objects that say what holds while they are worked on are taken back, for nobody
-//! else would write them.
+//! Disabled kinds: removes conditions of their objects that hold only while the kind is enabled,
+//! because no other writer would change them.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 
 use crate::kinds::Kinds;
 
-/// Objects that are listed at once.
+/// Objects in one page of a list.
 const PAGE: u32 = 50;
 /// The wait after a failure doubles from here.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// It doubles up to here.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// What the objects of a kind say while it is worked on.
+/// A condition that objects of a kind have while it is enabled.
 #[derive(Clone, Copy)]
 pub(crate) struct Promise {
     kind: &'static Kind,
     condition: &'static str,
-    /// What holds instead.
+    /// The message in place of the promise.
     instead: &'static str,
 }
 
@@ -48,7 +48,7 @@ const PROMISES: [Promise; 3] = [
 const UNASKED: &str = "nobody asks before pods are taken out of service";
 
 impl Promise {
-    /// Those of kinds that are not worked on.
+    /// The promises of disabled kinds.
     pub(crate) fn of_kinds_left_out(kinds: &mut Kinds) -> Vec<Self> {
         PROMISES
             .into_iter()
@@ -56,7 +56,7 @@ impl Promise {
             .collect()
     }
 
-    /// The object's conditions without the promise; `None` where it makes none.
+    /// The object's conditions without the promise; `None` if it has none.
     fn taken_back(&self, object: &Value, now: Timestamp) -> Option<Value> {
         let mut conditions = object["status"]["conditions"].clone();
         let mut all = conditions.as_array_mut()?.iter_mut();
@@ -74,7 +74,7 @@ impl Promise {
     }
 }
 
-/// Takes the promises back, and tries again until that is done; drop the future to give up.
+/// Removes the promises, and retries until that is done; drop the future to give up.
 pub(crate) async fn take_back(client: &Client, promises: &[Promise]) {
     for promise in promises {
         let mut wait = BACKOFF_MIN;
@@ -121,7 +121,7 @@ async fn take_back_one(client: &Client, promise: &Promise) -> kube::Result<()> {
     }
 }
 
-/// Unless the object has changed meanwhile.
+/// Writes the conditions unless the object has changed meanwhile.
 async fn write(
     of: &Api<DynamicObject>,
     object: &DynamicObject,

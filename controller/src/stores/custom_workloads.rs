@@ -1,5 +1,5 @@
-//! Workloads of other controllers whose pods have ordinals: the kinds that a ConfigMap lists are followed, as long as it does. What
-//! else the ConfigMap says is read here, too.
+//! Workloads of other controllers whose pods have ordinals: the kinds that a ConfigMap lists are
+//! watched, as long as it lists them. The other settings in the ConfigMap are read here, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,18 +28,18 @@ const LIST: &str = "PPS_Watch_Custom_Workload_WhiteList";
 const MOST: usize = 16;
 /// The most kinds in the life of a process: their names are kept for ever.
 const MOST_EVER: usize = 256;
-/// Until a kind that the server does not know is looked for again.
+/// The wait before the server is checked again for a kind that it does not know.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 type Workloads = Store<Watched<StatefulWorkload>>;
 type Hook = Box<dyn Fn(Option<&Key>) + Send + Sync>;
 
-/// Who follows, and what they hold.
+/// The feeds of the kinds, and their stores.
 pub(crate) struct CustomWorkloads {
-    /// The ConfigMap, where it was read.
+    /// The ConfigMap, if it was read.
     configuration: Arc<Store<Watched<Configuration>>>,
     followed: RwLock<Vec<Followed>>,
-    /// Every kind that was ever followed.
+    /// Every kind that was ever watched.
     known: Mutex<Vec<Resource>>,
     hooks: Arc<RwLock<Vec<Hook>>>,
 }
@@ -66,10 +66,10 @@ struct Entry {
     kind: String,
 }
 
-/// The kinds that the list names, without those that are followed anyway.
+/// The kinds that the list names, without those that are watched anyway.
 ///
 /// # Errors
-/// Why it cannot be read, for whoever wrote it.
+/// Why it cannot be read, for the author of the ConfigMap.
 fn listed(list: &str) -> Result<Vec<GroupVersionKind>, String> {
     let List { workloads } = serde_json::from_str(list).map_err(|error| {
         format!("{LIST} of ConfigMap {CONFIGURATION} is not read: {error}; write {{\"workloads\": [{{\"group\": …, \"version\": …, \"kind\": …}}]}}")
@@ -101,22 +101,22 @@ impl Default for CustomWorkloads {
 }
 
 impl CustomWorkloads {
-    /// What the ConfigMap says at a key.
+    /// The value of a key in the ConfigMap.
     pub(crate) fn configured(&self, key: &str) -> Option<String> {
         self.configuration.all().first()?.0.data.get(key).cloned()
     }
 
-    /// Is it known what the ConfigMap says, or that there is none?
+    /// Whether the content of the ConfigMap is known, or that there is none.
     pub(crate) fn is_known(&self) -> bool {
         self.configuration.is_synced()
     }
 
-    /// Told of each workload that changes, and with `None` when kinds come or go.
+    /// Adds a hook, called for each workload that changes, and with `None` when kinds come or go.
     pub(crate) fn on_change(&self, hook: impl Fn(Option<&Key>) + Send + Sync + 'static) {
         self.hooks.write().push(Box::new(hook));
     }
 
-    /// The workloads of a kind, if it is followed.
+    /// The workloads of a kind, if it is watched.
     pub(crate) fn of(&self, group: &str, kind: &str) -> Option<(Resource, Arc<Workloads>)> {
         let followed = self.followed.read();
         let found = followed
@@ -125,7 +125,7 @@ impl CustomWorkloads {
         Some((found.resource, found.store.clone()))
     }
 
-    /// Those of this name.
+    /// The workloads of this name.
     pub(crate) fn of_name(&self, key: &Key) -> Vec<(Resource, Arc<Watched<StatefulWorkload>>)> {
         let followed = self.followed.read();
         followed
@@ -134,7 +134,7 @@ impl CustomWorkloads {
             .collect()
     }
 
-    /// Follows the ConfigMap of this namespace, and the kinds that it lists, until `stop`.
+    /// Watches the ConfigMap of this namespace, and the kinds that it lists, until `stop`.
     pub(crate) async fn run(
         &self,
         client: Client,
@@ -186,8 +186,8 @@ impl CustomWorkloads {
         feeds.join_all().await;
     }
 
-    /// Reads once what is there of them in a namespace: for commands that look and leave. Without the right to the ConfigMap there
-    /// are none.
+    /// Lists the workloads of a namespace once, for commands that read and exit. Without the right
+    /// to the ConfigMap there are none.
     pub(crate) async fn load(
         &self,
         client: &Client,
@@ -278,7 +278,7 @@ impl CustomWorkloads {
         complete
     }
 
-    /// Where the server has the kind.
+    /// Where the server serves the kind.
     async fn discover(&self, client: &Client, kind: &GroupVersionKind) -> Option<Resource> {
         let (found, capabilities) = match discovery::pinned_kind(client, kind).await {
             Ok(found) => found,

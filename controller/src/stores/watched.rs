@@ -1,4 +1,5 @@
-//! What the controller watches, as the stores hold it: our kinds, whose own files add how each is kept, and Kubernetes' own.
+//! The objects that the controller watches, in the form that the stores hold: our kinds, whose own
+//! files say how each is kept, and Kubernetes' own.
 
 use std::sync::Arc;
 
@@ -40,10 +41,10 @@ pub(crate) trait Kind: DeserializeOwned + Send + Sync + 'static {
     /// It is being deleted.
     fn terminating(&self) -> bool;
 
-    /// Leaves out what no decision reads, where the type has more than that.
+    /// Removes the fields that no decision reads, if the type has more.
     ///
     /// # Errors
-    /// What is left goes beyond a bound.
+    /// The rest exceeds a bound.
     fn slim(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -119,7 +120,7 @@ impl Owned for Watched<Claim> {
     }
 }
 
-/// A kind of ours. Its controller's file says so of its type.
+/// A kind of ours. Its controller's file implements this for its type.
 pub(crate) trait CustomResource:
     kube::Resource + DeserializeOwned + Send + Sync + 'static
 {
@@ -183,7 +184,8 @@ impl Read for Pod {
     }
 }
 
-/// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
+/// By the uid of a SidecarSet: its revisions. The SidecarSet is in no namespace, and its revisions
+/// are in the controller's.
 const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> = Index::new("sidecarsets", |revision| {
     managing_set(&revision.0.metadata).map(|owner| &*owner.uid)
 });
@@ -217,7 +219,8 @@ impl Read for Watched<Revision> {
         Store::with_owners(&[ORPHANED_REVISIONS, REVISIONS_OF_SIDECAR_SETS])
     }
 
-    /// Revisions of other workloads are never held: there are as many as ten of each. Those of nobody may be taken over.
+    /// Revisions of other workloads are not kept: each workload has as many as ten. Revisions
+    /// without a controller are kept, because they may be adopted.
     fn is_kept(&self) -> bool {
         self.owner().is_some()
             || is_nobodys(&self.0.metadata)
@@ -225,7 +228,7 @@ impl Read for Watched<Revision> {
     }
 }
 
-/// All of them, of whomever: a StatefulSet knows its pods' claims by their names alone.
+/// All claims, of any owner: a StatefulSet knows its pods' claims by their names alone.
 impl Read for Watched<Claim> {
     fn store() -> Arc<Store<Self>> {
         Store::with_owners(&[ORPHANED_CLAIMS])
@@ -255,7 +258,7 @@ impl Kind for UntypedWorkload {
     }
 }
 
-/// Deployments, of which those of subsets are kept.
+/// Deployments; only those of subsets are kept.
 impl Read for Watched<UntypedWorkload> {
     fn store() -> Arc<Store<Self>> {
         Store::new(&[SUBSET_DEPLOYMENTS])
@@ -290,11 +293,11 @@ pub(crate) const fn by_namespace<T: Kind>() -> Index<Watched<T>> {
     Index::new("namespace", |object| Some(object.namespace()))
 }
 
-/// By namespace, those that nobody controls.
+/// By namespace: revisions without a controller.
 pub(crate) const ORPHANED_REVISIONS: Index<Watched<Revision>> = Index::new("orphans", |revision| {
     is_nobodys(&revision.0.metadata).then(|| revision.namespace())
 });
-/// By namespace, those of CloneSets' pods that neither a workload nor a pod owns.
+/// By namespace: claims of CloneSets' pods that neither a workload nor a pod owns.
 pub(crate) const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", |claim| {
     let metadata = &claim.0.metadata;
     let is_of_clone_set = metadata.label(label::CLONESET_INSTANCE_ID).is_some();
@@ -321,7 +324,7 @@ pub(crate) const SUBSET_DEPLOYMENTS: Index<Watched<UntypedWorkload>> =
         namespace_of_subset(&deployment.0.metadata)
     });
 
-/// The namespace of a subset's workload, or of what has a subset's name.
+/// The namespace of a subset's workload, or of another object with a subset's name.
 pub(crate) fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
     let has_name = || {
         metadata

@@ -1,7 +1,8 @@
-//! What the two handlers know about our kinds: how they convert, and what the schema cannot say about them.
+//! The conversion of our kinds, and the part of their validation that the schema cannot express.
 //!
-//! Nearly all validation is in the CRDs and needs no webhook. What is left is what [`berth_api::validation`] knows, and
-//! the pod template, which only the apiserver itself can judge: it is asked for a dry-run creation of a PodTemplate.
+//! Nearly all validation is in the CRDs and needs no webhook. The rest is
+//! [`berth_api::validation`], and the pod template, which only the apiserver itself can judge: the
+//! webhook sends it a dry-run creation of a PodTemplate.
 
 pub(crate) mod sidecar_template;
 
@@ -29,7 +30,7 @@ use berth_api::weight::Limits;
 use crate::apiserver::FIELD_MANAGER;
 use crate::pods::Records;
 
-/// The longest wait for a verdict on a pod template: less than the apiserver's wait for ours.
+/// The longest wait for the answer about a pod template: less than the apiserver's wait for ours.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// The most warnings of one template that are passed on.
 const MOST_WARNINGS: usize = 16;
@@ -42,26 +43,26 @@ pub(crate) fn convert(object: &str, desired: &str) -> Result<String, String> {
     berth_api::kinds::convert::convert(object, desired).map_err(|error| error.to_string())
 }
 
-/// Whether an object is small enough to be read: what is not, the controller does not read either.
+/// Whether an object is small enough to be read. The controller does not read a larger one either.
 ///
 /// # Errors
-/// The field, how much it is, the limit, and the remedy.
+/// The field, its size, the limit, and the remedy.
 pub(crate) fn bounded(resource: &str, object: &str, max_bytes: usize) -> Result<(), String> {
     let limits = kinds::of_plural(resource)
         .map_or(Limits::of_specs as fn(usize) -> Limits, |kind| kind.limits);
     limits(max_bytes).check_object(object)
 }
 
-/// Whether our own types read an object that the schema let pass.
+/// Whether our own types can read an object that the schema accepted.
 ///
 /// # Errors
-/// What they stumble over.
+/// The error of the parser.
 pub(crate) fn readable(resource: &str, object: &str) -> Result<(), String> {
     let read = kinds::of_plural(resource).map_or(Ok(()), |kind| (kind.read)(object));
     read.map_err(|error| format!("the object cannot be read: {error}"))
 }
 
-/// The fields of an object's spec as text. `None` of what has none.
+/// The spec of an object as text; `None` if it has none.
 fn spec<'a>(object: &'a str) -> Option<&'a RawValue> {
     #[derive(Deserialize)]
     struct Object<'a> {
@@ -71,8 +72,9 @@ fn spec<'a>(object: &'a str) -> Option<&'a RawValue> {
     serde_json::from_str::<Object<'a>>(object).ok()?.spec
 }
 
-/// Whether an object asks for anything that it did not ask for before. Its end never does. The apiserver writes what is
-/// the same in the same way.
+/// Whether the spec, the name or the annotations of an object differ from before. A deletion
+/// changes none of them. The comparison of texts is enough, because the apiserver always writes
+/// equal content in the same way.
 pub(crate) fn asks(new: &str, old: Option<&str>) -> bool {
     old.is_none_or(|old| {
         spec(old).map(RawValue::get) != spec(new).map(RawValue::get)
@@ -96,13 +98,13 @@ pub(crate) fn faultless(new: &str, old: Option<&str>) -> Result<(), String> {
         .join("; "))
 }
 
-/// What a user is warned of when an object is written.
+/// The warnings for the author of an object.
 pub(crate) fn warnings_about(resource: &str, object: &str) -> Vec<String> {
     let warnings = kinds::of_plural(resource).and_then(|kind| kind.warnings);
     warnings.map(|of| of(object)).unwrap_or_default()
 }
 
-/// Whether no other PersistentPodState is of the workload of a new one.
+/// Whether no other PersistentPodState has the workload of a new one.
 ///
 /// # Errors
 /// The field, the other object, and the remedy.
@@ -140,7 +142,7 @@ struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Of an object.
+    /// Parses the metadata of an object.
     fn of(object: &'a str) -> Self {
         #[derive(Deserialize)]
         struct Object<'a> {
@@ -160,7 +162,8 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// What of an object is validated: its name, annotations of ours, and the spec without its template.
+/// The parts of an object that are validated: its name, annotations of ours, and the spec without
+/// its template.
 fn validated(object: &str) -> Value {
     #[derive(Deserialize)]
     struct Object<'a> {
@@ -178,7 +181,7 @@ fn validated(object: &str) -> Value {
     else {
         return Value::Null;
     };
-    // A template is judged by the apiserver, and as a tree it would take much memory.
+    // The apiserver judges the template, and as a tree it would take much memory.
     let template = kinds::named(&kind).and_then(|kind| kind.template?.split('.').nth(1));
     spec.retain(|field, _| Some(&**field) != template);
     let Metadata {
@@ -187,7 +190,7 @@ fn validated(object: &str) -> Value {
         annotations,
     } = metadata.of_ours();
     let spec = spec.into_iter().map(|(field, text)| {
-        // A number that no reader takes is one of the schema's to refuse.
+        // The schema refuses a number that no reader accepts.
         (
             field.into_owned(),
             serde_json::from_str(text.get()).unwrap_or_default(),
@@ -199,13 +202,15 @@ fn validated(object: &str) -> Value {
 
 /// A pod template that only the apiserver can judge.
 pub(crate) struct Template {
-    /// The field that it stands in, such as `spec.template`; empty where it is made of an object's own fields.
+    /// The field of the template, such as `spec.template`; empty if the template is built from the
+    /// object's own fields.
     pub(crate) field: &'static str,
     /// Its text, with the volumes of its claims.
     text: String,
 }
 
-/// The pod template that has to be judged: that of an object which is new or has another one than before, if its kind has any.
+/// The pod template to be judged: the template of a new object, or a changed one, if its kind has
+/// any.
 pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) -> Option<Template> {
     if resource == kinds::SIDECAR_SET.plural {
         let template =
@@ -214,7 +219,7 @@ pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) ->
         let is_as_before = old
             .and_then(|old| template(old).ok())
             .is_some_and(|old| old == new);
-        // It stands for fields of the spec itself.
+        // The template is built from fields of the spec itself.
         return (!is_as_before).then(|| Template {
             field: "",
             text: new.to_string(),
@@ -246,7 +251,7 @@ pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) ->
     })
 }
 
-/// The text of a field of an object. `None` of what has none.
+/// The text of a field of an object; `None` if it has none.
 fn text_of<'a>(object: &'a str, field: &str) -> Option<&'a str> {
     field.split('.').try_fold(object, |text, name| {
         let fields: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_str(text).ok()?;
@@ -254,7 +259,7 @@ fn text_of<'a>(object: &'a str, field: &str) -> Option<&'a str> {
     })
 }
 
-/// What a verdict on a pod template depends on.
+/// The input on which the answer about a pod template depends.
 #[derive(PartialEq)]
 struct Judged<'a> {
     template: &'a str,
@@ -263,7 +268,8 @@ struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    /// Of the template in this field. Claim templates stand beside the template of the pods that have them.
+    /// The template in this field. Claim templates stand beside the template of the pods that use
+    /// them.
     fn of(object: &'a str, field: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Claim {
@@ -290,18 +296,20 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Asks the apiserver about a pod template; gives its warnings, such as that of a field that does not exist.
+/// Sends a pod template to the apiserver as a dry run; returns its warnings, such as that of a
+/// field that does not exist.
 ///
 /// # Errors
-/// The apiserver's own words, with fields named as they are in the object; or the namespace is none, for it comes from
-/// whoever calls the webhook and becomes part of a request. When the apiserver does not answer, nothing is known and
-/// nothing is refused: the controller asks again.
+/// The apiserver's message, with fields named as they are in the object; or the namespace is
+/// invalid. The namespace comes from the caller of the webhook and becomes part of a request, so it
+/// is checked. If the apiserver does not answer, nothing is refused: the controller checks the
+/// template again.
 pub(crate) async fn judge_template(
     client: &Client,
     namespace: &str,
     template: &Template,
 ) -> Result<Vec<String>, String> {
-    // What is in no namespace is judged where it can be.
+    // The template of an object without a namespace is judged in a namespace that always exists.
     let namespace = if template.field.is_empty() {
         sidecar_template::NAMESPACE
     } else {

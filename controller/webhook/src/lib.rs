@@ -19,7 +19,7 @@ pub mod pods;
 mod secret_path;
 mod server;
 
-/// What a body that is POSTed here is answered.
+/// The answer to a body that is POSTed here.
 pub mod reviews {
     pub use crate::secret_path::SecretPath;
     pub use crate::server::Judge;
@@ -74,12 +74,12 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The two ends of what is written about the pod webhook.
+    /// The channels between the pod webhook's rules and the task that writes them.
     pub fn pods(&self) -> PodWebhook {
         self.pods.clone()
     }
 
-    /// What `/readyz` asks.
+    /// The state that `/readyz` reports.
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
     }
@@ -99,7 +99,7 @@ impl Handle {
     /// # Errors
     /// When a task panicked, or the threads cannot serve.
     pub async fn join(self) -> Result<(), Error> {
-        // The first that fails is told at once, and not when the others have ended.
+        // The first failure is returned at once, without waiting for the other tasks.
         try_join_all(
             self.tasks
                 .into_iter()
@@ -134,7 +134,7 @@ pub async fn run(
     let secret_path = SecretPath::default();
     let (wanted, scopes) = watch::channel(None);
     let (write_down, written) = watch::channel(None);
-    // Where no entry is kept none is read, and nothing can be added to it.
+    // Without a configuration for pods nothing is read, and nothing can be added to it.
     let (learned, added) = watch::channel((!config.pods).then(Added::default));
     let keeper = Keeper {
         serves_pods: config.pods,
@@ -195,7 +195,7 @@ fn tls(
     Ok((http1, h2))
 }
 
-/// What reviews are judged by, out of the configuration.
+/// The settings that reviews are judged by, taken out of the configuration.
 fn judge(config: &mut Config, client: Client, secret_path: SecretPath) -> server::Judge {
     server::Judge {
         client,

@@ -1,6 +1,6 @@
-//! The pod webhook: for whose pods the apiserver calls it, and what it is to do with one.
+//! The pod webhook: for which pods the apiserver calls it, and what it does with a pod.
 //!
-//! It stands before no pod that nobody asked to change. What each kind asks for becomes entries of the
+//! It is called for no pod unless a kind asks for it. The rules of all kinds become entries of the
 //! MutatingWebhookConfiguration of the chart, which the leader writes.
 
 mod added;
@@ -36,23 +36,23 @@ pub use sidecars::{
 /// The MutatingWebhookConfiguration of the chart.
 pub const MUTATING: &str = "kruise-mutating-webhook-configuration";
 
-/// For whose pods the webhook is called: what each kind asks for.
+/// For which pods the webhook is called: the rules of all kinds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asks {
-    /// Pods that are to run where others did.
+    /// Pods that are to run on the node of an earlier pod.
     pub pins: Scope,
     /// Pods that get further containers.
     pub sidecars: Sidecars,
     /// Pods that get a readiness gate.
     pub readiness_gate: ReadinessGate,
-    /// ContainerRecreateRequests, which copy what their pods are.
+    /// ContainerRecreateRequests, which copy fields of their pods.
     pub requests: bool,
     /// Pods that are deleted or evicted.
     pub disruptions: Disruptions,
 }
 
 impl Asks {
-    /// What of it is asked for in the other, too.
+    /// The intersection of the two.
     pub(crate) fn within(self, other: &Self) -> Self {
         Self {
             pins: self.pins.within(&other.pins),
@@ -73,12 +73,13 @@ impl Asks {
         all
     }
 
-    /// The entries about pods that are taken out of service, complete.
+    /// The entries for pods that are taken out of service, complete.
     fn validating(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
         self.disruptions.webhooks(endpoint, trust)
     }
 
-    /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others: with this bundle, by paths that come of this seed.
+    /// The merge patch of the MutatingWebhookConfiguration, if its webhooks differ: with this
+    /// bundle, and the paths of this seed.
     pub(crate) fn patch(
         &self,
         found: &[MutatingWebhook],
@@ -88,7 +89,8 @@ impl Asks {
         patch(&written(found), self.webhooks(endpoint, trust))
     }
 
-    /// The merge patch of the ValidatingWebhookConfiguration [`DISRUPTIONS`], if its webhooks are others.
+    /// The merge patch of the ValidatingWebhookConfiguration [`DISRUPTIONS`], if its webhooks
+    /// differ.
     pub(crate) fn patch_validating(
         &self,
         found: &[ValidatingWebhook],
@@ -120,7 +122,7 @@ fn patch(found: &[Value], mut wanted: Vec<Value>) -> Option<Value> {
     (!is_as_wanted).then(|| json!({"webhooks": wanted}))
 }
 
-/// Has the object all that is wanted? It may have more: the server fills in defaults.
+/// Has the object all wanted fields? It may have more: the server adds defaults.
 fn has_all(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => wanted

@@ -1,4 +1,4 @@
-//! What the webhook answers about a new pod: the containers of the SidecarSets that select it.
+//! The answer of the webhook about a new pod: the containers of the SidecarSets that select it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,11 +52,12 @@ impl Injector for Injection {
     }
 }
 
-/// By name.
+/// By name of the SidecarSet.
 type Matching = BTreeMap<String, (Arc<Watched<SidecarSet>>, Arc<Latest>)>;
 
 impl Injection {
-    /// What becomes of the pod; of a SidecarSet for which the webhook is not called nothing comes ahead of a call.
+    /// The result for a pod. If it is computed ahead of a call (`is_ahead`), SidecarSets for which
+    /// the webhook is not called add nothing.
     fn answer(
         &self,
         (namespace, labels): (&str, Option<&Labels>),
@@ -138,7 +139,8 @@ impl Injection {
                 continue;
             }
             let latest = self.latest(&set);
-            // Without its namespace's labels nobody knows.
+            // Whether the SidecarSet selects the pod depends on labels of the namespace, which are
+            // not known.
             if !is_known
                 && latest.selectors.asks_for_namespaces()
                 && latest.selectors.selects_pod(&label)
@@ -151,7 +153,8 @@ impl Injection {
                 left_out |= asked.is_none() && latest.selectors.selects_pod(&label);
             }
         }
-        // The apiserver asks about no pod that none selects: it has other labels of the namespace, which may have changed a moment ago.
+        // The apiserver calls for no pod that no SidecarSet selects. So it has other labels of the
+        // namespace, which may have changed a moment ago.
         if left_out && matching.is_empty() {
             Err(Lacks::Namespace)
         } else {
@@ -159,9 +162,10 @@ impl Injection {
         }
     }
 
-    /// The plan, whose new pods have the containers already. The webhook finds nothing to do then, and where no replica answers it, as
-    /// when all of them have just started, pods that we create ourselves do not miss them. What is refused the webhook refuses, and for
-    /// whom it is not called nothing is done here either: that takes a namespace that is known.
+    /// The plan, with the containers already in its new pods. The webhook then finds nothing to do.
+    /// If no replica answers, for example because all of them have just started, pods that we
+    /// create ourselves still get their containers. Refusals are left to the webhook. Pods for
+    /// which the webhook is not called stay as they are, and so do pods of an unknown namespace.
     pub(crate) fn with_sidecars<'a>(&self, plan: &'a Plan) -> Cow<'a, Plan> {
         let is_new_pod = |action: &Action| matches!(action, Action::CreatePod { .. });
         let Some(stores) = self
@@ -174,7 +178,7 @@ impl Injection {
         if !plan.actions().any(is_new_pod) {
             return Cow::Borrowed(plan);
         }
-        // The pods' texts are a tenant's, and large ones take their time.
+        // Tenants write the texts of pods, and large ones take their time.
         Cow::Owned(turn::alone(true, || {
             self.new_pods_injected(stores, plan.clone())
         }))
@@ -199,7 +203,7 @@ impl Injection {
         plan
     }
 
-    /// What is wrong with a SidecarSet, as far as the stores know others.
+    /// The faults of a SidecarSet, as far as the stores know other objects.
     fn faults_of(&self, text: &str) -> Vec<String> {
         let (Some(stores), Ok(set)) = (
             self.stores.as_ref(),
@@ -230,7 +234,8 @@ impl Injection {
         faults(&set, &others, history.as_deref(), allowed.as_ref())
     }
 
-    /// Which annotations SidecarSets may put on pods. What cannot be read allows nothing.
+    /// The rules that say which annotations SidecarSets may put on pods. Rules that cannot be read
+    /// allow none.
     fn rules(&self) -> Arc<Rules> {
         let text = self
             .stores

@@ -13,10 +13,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::stores::watched::Watched;
 
-/// The selectors of a SidecarSet, read once.
+/// The parsed selectors of a SidecarSet.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled {
-    /// `None` selects nothing: there is none, or it makes no sense.
+    /// `None` selects nothing: there is no selector, or it is invalid.
     pods: Option<Selector>,
     /// `None` selects all.
     pub(crate) namespaces: Option<Selector>,
@@ -35,7 +35,7 @@ impl Compiled {
             .as_ref()
             .map(Selector::new)
             .transpose();
-        // A selector of namespaces that makes no sense selects none, and not all.
+        // An invalid selector of namespaces selects none, and not all.
         let pods = pods.filter(|selector| !selector.is_empty() && namespaces.is_ok());
         Self {
             pods,
@@ -59,7 +59,7 @@ impl Compiled {
             .is_none_or(|namespaces| namespaces.matches(label))
     }
 
-    /// The selector of pods; `None` where it selects nothing.
+    /// The selector of pods; `None` if it selects nothing.
     pub(crate) fn pods(&self) -> Option<&Selector> {
         self.pods.as_ref()
     }
@@ -69,7 +69,7 @@ impl Compiled {
         self.pods.as_ref().is_some_and(|pods| pods.matches(label))
     }
 
-    /// Does it look at labels of namespaces?
+    /// Does it depend on labels of namespaces?
     pub(crate) fn asks_for_namespaces(&self) -> bool {
         self.namespaces.is_some()
     }
@@ -88,12 +88,12 @@ impl Compiled {
     }
 }
 
-/// The selectors of all SidecarSets: each pod that is created, and each change of one, asks for them.
+/// The selectors of all SidecarSets. They are looked up for each pod that is created or changed.
 #[derive(Debug, Default)]
 pub(crate) struct Selectors(Mutex<Known>);
 
 impl Selectors {
-    /// Of the SidecarSets in this store, whatever comes into it.
+    /// The selectors of the SidecarSets in this store; they follow its changes.
     pub(crate) fn of_sets(sets: &Store<Watched<SidecarSet>>) -> Arc<Self> {
         let selectors = Arc::new(Self::default());
         let known = selectors.clone();
@@ -116,7 +116,7 @@ impl Selectors {
         self.0.lock()
     }
 
-    /// The names of those that select the pod.
+    /// The names of the SidecarSets that select the pod.
     pub(crate) fn of(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> Vec<String> {
         let all = self.all();
         let asked = all.may_select(|key| pod.metadata.label(key));
@@ -126,7 +126,7 @@ impl Selectors {
             .collect()
     }
 
-    /// The names of those that select a pod with these labels, in some namespace.
+    /// The names of the SidecarSets that select a pod with these labels, in some namespace.
     pub(crate) fn of_labels<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
         let all = self.all();
         let asked = all.may_select(&label);
@@ -136,7 +136,7 @@ impl Selectors {
             .collect()
     }
 
-    /// The names of those that look at labels of namespaces, or of all.
+    /// The names of the SidecarSets that depend on labels of namespaces, or of all.
     pub(crate) fn of_namespaces(&self, all_of_them: bool) -> Vec<String> {
         let all = self.all();
         let asks = all
@@ -147,18 +147,20 @@ impl Selectors {
     }
 }
 
-/// Of pods and of namespaces.
+/// The selectors of pods and of namespaces.
 fn selectors_of(set: &SidecarSet) -> [&Option<LabelSelector>; 2] {
     [&set.spec.selector, &set.spec.namespace_selector]
 }
 
-/// By name, and by labels: where there are hundreds, most ask for a label that a pod does not have.
+/// By name, and by labels: of hundreds of SidecarSets, most ask for a label that a pod does not
+/// have.
 #[derive(Debug, Default)]
 struct Known {
     compiled: BTreeMap<String, Compiled>,
-    /// The names of those that ask for one of some values of a label, by its key and each of these values.
+    /// The names of the SidecarSets that ask for one of some values of a label, by its key and each
+    /// of these values.
     by_label: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
-    /// The names of those that do not.
+    /// The names of the others.
     others: BTreeSet<String>,
 }
 
@@ -201,7 +203,7 @@ impl Known {
         self.by_label.retain(|_, by_value| !by_value.is_empty());
     }
 
-    /// All that select a pod with these labels are among these.
+    /// A superset of the SidecarSets that select a pod with these labels.
     fn may_select<'a>(
         &self,
         label: impl Fn(&str) -> Option<&'a str>,

@@ -1,4 +1,4 @@
-//! What the webhook is asked for, and what it says.
+//! For which pods the webhook is called, and what it answers.
 
 mod random;
 
@@ -207,7 +207,7 @@ fn a_namespace_is_asked_for_only_if_it_decides_and_is_not_known_or_may_have_chan
         ("known", Some(labels("b")), "web", Ok(&["all"])),
         ("known", None, "db", Err(Lacks::Namespace)),
         ("known", Some(labels("a")), "db", Ok(&[])),
-        // It has this label since a moment ago.
+        // The namespace got this label a moment ago.
         ("known", Some(labels("b")), "db", Ok(&["db-of-b"])),
         ("new", None, "web", Err(Lacks::Namespace)),
         ("new", None, "other", Ok(&[])),

@@ -37,7 +37,7 @@ async fn a_replica_that_never_led_ends_when_it_is_asked_to() {
     let client = kube::Client::try_from(config).unwrap();
     let metrics = Metrics::new(|_| {});
     let settings = Settings::new("ns", "lease", "me");
-    // Nobody stands for election, so it is never won.
+    // The election never runs, so this replica never leads.
     let (leadership, _standing) = election::run(
         client,
         settings,

@@ -12,9 +12,9 @@ use crate::budgets::ledger_queue::queues::Queues;
 /// The budgets that hold a pod.
 #[derive(Debug, Default)]
 pub(in crate::budgets) struct Holding {
-    /// In the order in which they are drawn from.
+    /// In the order in which requests reserve from them.
     pub(in crate::budgets) keys: Vec<BudgetKey>,
-    /// What is told of one that this version cannot read.
+    /// The refusal because of a budget that this version cannot read.
     pub(in crate::budgets) unreadable: Option<String>,
 }
 
@@ -40,12 +40,13 @@ impl Uncached {
 #[derive(Debug)]
 pub(in crate::budgets) enum Held {
     By(Box<Holds>),
-    /// Nobody can read the budget, and it may hold what this matches; all pods, where there is nothing to match.
+    /// The budget cannot be read, and it may hold the pods that match; all pods if it has no
+    /// selector.
     Unreadable(Option<Selector>),
 }
 
-/// Who waits for a look, by namespace.
+/// The callers that wait for a read, by namespace.
 pub(in crate::budgets) type Looks = Queues<String, oneshot::Sender<Looked>>;
 
-/// What a look finds.
+/// The result of a read.
 pub(in crate::budgets) type Looked = Result<Arc<Uncached>, NotYet>;

@@ -15,19 +15,19 @@ use berth_workload::objects::resource::{
 use kube::Client;
 use serde::de::DeserializeOwned;
 
-/// No object of a cluster is larger, in bytes; a larger one is an attack.
+/// The most bytes of an object of a cluster. No object is larger, so a larger one is an attack.
 pub(crate) const LARGEST: usize = 4 << 20;
-/// What is told of a member that is not there.
+/// The message about a member that does not exist.
 pub(crate) const MISSING: &str = "does not exist: create it, or take it out of spec.federation";
-/// What is told of a member that is the budget which names it.
+/// The message about a member that is the same budget.
 pub(crate) const ITSELF: &str = "is the budget itself: take it out of spec.federation";
 
 /// A budget as an apiserver has it.
 pub(crate) struct Found {
-    /// Its kind; `None` where there is none of that name.
+    /// Its kind; `None` if there is no budget of that name.
     pub(crate) kind: Option<MemberKind>,
     pub(crate) origin: Origin,
-    /// Which pods.
+    /// Its pods.
     pub(crate) held: Option<Held>,
     pub(crate) brings: Result<Brings, Silence>,
     /// What may be counted on when it cannot be read any more.

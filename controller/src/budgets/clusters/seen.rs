@@ -1,4 +1,5 @@
-//! What was seen of other clusters, and which contexts may lead to one and the same: its pods must not count twice.
+//! What reads of other clusters have shown, and which contexts may lead to the same cluster: its
+//! pods must not count twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,35 +12,36 @@ use super::pulse::{Lease, Pulse};
 use berth_workload::budget::federation::{Brings, Silence};
 use berth_workload::budget::sharing::Elsewhere;
 
-/// Of a context that leads to this cluster. What is counted here by the pods themselves would count again.
+/// The message about a context that leads to this cluster. Pods here are counted already, so its
+/// numbers would count them twice.
 const HERE: &str = "is in this very cluster as far as is known, for its context shows the Lease of the controllers here: name it without a \
                     cluster, or tell the controllers by the chart's clusters.name what this cluster is called; where one cluster was made \
                     of a copy of the other, delete that Lease in one of them";
-/// Nobody knows whether a context leads to this cluster.
+/// The message about a context of which it is not known whether it leads to this cluster.
 const HERE_UNREAD: &str =
     "may be in this very cluster, for the Lease of the controllers here could not be read yet";
 
-/// What a budget of another cluster has, as far as it is known.
+/// The state of a budget in another cluster, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Known {
-    /// What it is, as it was read last.
+    /// Its identity by the last read.
     pub(crate) elsewhere: Elsewhere,
     pub(crate) brings: Result<Brings, Silence>,
-    /// When it was read last, where it cannot be read now.
+    /// When it was last read, if it cannot be read now.
     pub(crate) last_read: Option<Timestamp>,
 }
 
-/// All that was seen.
+/// All results of reads.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// The Lease of this cluster; `None` where nobody holds one.
+    /// The Lease of this cluster; `None` if no controller holds one.
     here: Option<Pulse>,
-    /// Those of the others, by context.
+    /// The Leases of the other clusters, by context.
     pub(super) pulses: BTreeMap<String, Pulse>,
     pub(super) members: BTreeMap<Member, SeenMember>,
 }
 
-/// What was seen of a budget.
+/// The results of reads of a budget.
 #[derive(Default)]
 pub(super) struct SeenMember {
     pub(super) kind: Option<MemberKind>,
@@ -60,12 +62,12 @@ pub(super) struct Way {
 }
 
 impl Seen {
-    /// Notes what a read of the Lease of this cluster showed that was sent at that time and has its answer now.
+    /// Notes the result of a read of the Lease of this cluster, sent and answered at these times.
     pub(super) fn note_here(&mut self, read: Result<Lease, String>, sent: Instant, now: Instant) {
         self.here.get_or_insert_default().note(read, sent, now);
     }
 
-    /// The same of another cluster.
+    /// Notes the result of a read of another cluster's Lease.
     pub(super) fn note(
         &mut self,
         cluster: &str,
@@ -81,7 +83,7 @@ impl Seen {
         {
             return;
         }
-        // What may be counted on was promised by a cluster to which the context may lead no more.
+        // The promise came from a cluster to which the context may no longer lead.
         for (_, of_member) in self
             .members
             .iter_mut()
@@ -94,7 +96,7 @@ impl Seen {
     /// Where a context leads; or why the numbers there do not count.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as part of a message.
     pub(super) fn way(&self, cluster: &str, now: Instant) -> Result<Way, String> {
         let pulse = self.pulses.get(cluster).cloned().unwrap_or_default();
         if let Some(why) = pulse.silence(now) {
@@ -111,7 +113,8 @@ impl Seen {
         })
     }
 
-    /// The other contexts that may lead to the same cluster as this one: all that do not lead to another one for certain.
+    /// The other contexts that may lead to the same cluster as this one: all except those that
+    /// certainly lead elsewhere.
     pub(super) fn aliases(&self, cluster: &str) -> BTreeSet<String> {
         let own = self.pulses.get(cluster);
         let is_apart = |other: &Pulse| own.is_some_and(|own| own.is_apart(other));

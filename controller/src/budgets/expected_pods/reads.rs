@@ -1,4 +1,4 @@
-//! Reads kinds, objects and scales, each once a second for all who ask.
+//! Reads kinds, objects and scales. All callers share one read of each a second.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ impl ExpectedPods {
         said: &str,
     ) -> Result<Kind, Uncounted> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        // Our own kinds are read as they are stored: another version is converted by a webhook, which may not answer yet.
+        // Our own kinds are read in their stored version: a webhook converts other versions, and it
+        // may not answer yet.
         let own = kinds::named(kind).filter(|own| own.version(api_version).is_some());
         let version = own.map_or(version, |own| own.stored.name());
         let is_name = (group.is_empty() || is_dns_subdomain(group)) && is_dns_label(version);
@@ -99,7 +100,7 @@ impl ExpectedPods {
             .await
     }
 
-    /// What a workload wants; `None` where it is gone, or nothing says so.
+    /// What a workload wants; `None` if it is gone, or nothing says so.
     pub(super) async fn wants(
         &self,
         kind: &Kind,
@@ -160,7 +161,7 @@ impl ExpectedPods {
         };
         let mut read: Result<T, Failed> = client::get(&self.client, &path(kind)).await;
         if read.as_ref().is_err_and(is_not_served) {
-            // Where it is served may have changed since that was asked.
+            // The path of the kind may have changed since it was read.
             self.kinds().retain(|known| known.name != kind.name);
             let now = self
                 .kind(&kind.name.api_version(), &kind.name.kind, said)
@@ -170,7 +171,7 @@ impl ExpectedPods {
         match read {
             Ok(read) => Ok(Some(read)),
             Err(failed) if failed.is_not_found() => Ok(None),
-            // Whether it is there nobody knows: it may be served in another version.
+            // Not known whether it exists: it may be served in another version.
             Err(failed) if is_not_served(&failed) => fault(format!(
                 "{said} is of {}, which the apiserver does not serve: {REMEDY}",
                 kind.name.api_version()

@@ -1,4 +1,4 @@
-//! The workloads of pods, asked one by one.
+//! The workloads of pods, read one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use berth_workload::objects::pod::{Owner, Pod};
 
 use super::{ExpectedPods, MOST_OWNERS, Top, Uncounted};
 
-/// What the workloads of pods want, each asked for once.
+/// How many pods the workloads of pods want, with one read for each workload.
 pub(crate) struct Workloads<'a> {
     by: &'a ExpectedPods,
     /// By the uid of a pod's controller.
@@ -25,8 +25,9 @@ impl<'a> Workloads<'a> {
         }
     }
 
-    /// How many pods each workload of these pods wants. A pod that is nobody's, or of a workload without a scale, is by itself. None at all
-    /// where one of them cannot be asked: what is not known of one must not be made up for by the others.
+    /// How many pods each workload of these pods wants. A pod without a controller, or of a
+    /// workload without a scale, counts as one of its own. The result is empty if the number of one
+    /// workload is not known: the numbers of the others must not stand in for it.
     ///
     /// # Errors
     /// The apiserver did not say.
@@ -36,7 +37,7 @@ impl<'a> Workloads<'a> {
         pods: &[Arc<Pod>],
     ) -> Result<Wanted, Failed> {
         let mut all = Wanted::new();
-        // Those that were taken from their ReplicaSet have others in their place, or soon.
+        // Released pods have replacements in their ReplicaSet, or will have soon.
         for pod in pods.iter().filter(|pod| !is_released(&pod.metadata)) {
             let top = match pod.metadata.controller() {
                 Some(owner) => self.top(namespace, owner).await?,

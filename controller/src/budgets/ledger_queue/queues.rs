@@ -1,10 +1,11 @@
-//! What comes close together is done together: one works, for all that have come until then.
+//! Queues that handle together what arrives close together: one task works on all items that have
+//! arrived until then.
 
 use std::collections::BTreeMap;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// What waits, by what it waits for. A key is in it while somebody works on what waits for that.
+/// The waiting items by key. A key is in the map while a task works on its queue.
 pub(in crate::budgets) struct Queues<K, T>(Mutex<BTreeMap<K, Vec<T>>>);
 
 impl<K, T> Default for Queues<K, T> {
@@ -18,7 +19,7 @@ impl<K: Ord + Clone, T> Queues<K, T> {
         self.0.lock()
     }
 
-    /// Lets one wait; true if nobody works on it, so that the caller must.
+    /// Adds an item; true if no task works on this queue, so that the caller must start one.
     pub(in crate::budgets) fn join(&self, key: &K, one: T) -> bool {
         let mut all = self.lock();
         let is_first = !all.contains_key(key);
@@ -26,7 +27,8 @@ impl<K: Ord + Clone, T> Queues<K, T> {
         is_first
     }
 
-    /// All that wait; `None`, and nobody works on it any more, where none do.
+    /// Takes all waiting items. `None` if there are none: then the task ends, and the queue has no
+    /// task any more.
     pub(in crate::budgets) fn next(&self, key: &K) -> Option<Vec<T>> {
         let mut all = self.lock();
         let waiting = all

@@ -1,5 +1,6 @@
-//! What this process has entered into ledgers a moment ago, which tells whether a request is one that the apiserver validates again. The time of
-//! an entry is by the clock of whichever replica wrote it, and so only a process that has just begun goes by that.
+//! The entries that this process has recently written into ledgers. They show whether a request is
+//! one that the apiserver validates again. The time of an entry is by the clock of the replica that
+//! wrote it, so only a process that has just started uses it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,21 +13,21 @@ use tokio::time::Instant;
 
 use crate::budgets::BudgetKey;
 
-/// For so long after an entry was written a request for the same stands on it. Later it is another request, which could be carried out
-/// when the leader has dropped the entry.
+/// How long after the write of an entry a repeated request uses the same entry. A later request is
+/// another one: it could be carried out after the leader has dropped the entry.
 const SAME_REQUEST: Duration = Duration::from_secs(10);
-/// So many are remembered. What is not is entered once more.
+/// The most entries that are remembered. A request that is not remembered gets another entry.
 const MOST: usize = 2_048;
 
-/// What this process has entered.
+/// The entries that this process wrote.
 pub(in crate::budgets) struct RecentReservations {
-    /// Since when it notes that.
+    /// When this process started to note them.
     since: Instant,
     /// When the writes of entries began.
     writes: Mutex<BTreeMap<Entry, Instant>>,
 }
 
-/// Of which budget, and of which change of which pod.
+/// The budget, the uid of the pod, the operation, and the generation of the pod.
 type Entry = (BudgetKey, String, ProtectedOperation, Option<i64>);
 
 impl Default for RecentReservations {
@@ -39,8 +40,9 @@ impl Default for RecentReservations {
 }
 
 impl RecentReservations {
-    /// Whether a request is for what was entered a moment ago. A process that has just begun does not know what the one before it entered, and
-    /// would enter all of that anew: it goes by the times of entries (`is_dated_now`).
+    /// Whether a request repeats one whose entry was written a moment ago. A process that has just
+    /// started does not know the entries of the one before it, and would write all of them again.
+    /// So it uses the times of entries (`is_dated_now`).
     pub(in crate::budgets) fn has(
         &self,
         key: &BudgetKey,
@@ -52,14 +54,16 @@ impl RecentReservations {
         request.grant.is_none() && (is_known() || is_young(&self.since) && is_dated_now())
     }
 
-    /// Notes which of these requests, with whether each is a dry run, were entered by a write that began then.
+    /// Notes which of these requests, each with whether it is a dry run, were entered by a write
+    /// that began then.
     pub(in crate::budgets) fn note<'a>(
         &self,
         key: &BudgetKey,
         ruled: impl Iterator<Item = (&'a (Request, bool), &'a Decision)>,
         began: Instant,
     ) {
-        // What stands on an entry is as old as that, and what has a name of its own is asked for once.
+        // A repeated request keeps the age of its entry. A request with a grant of its own is sent
+        // only once.
         let is_new = |request: &Request| !request.is_again && request.grant.is_none();
         let is_entered =
             |decision: &Decision| matches!(decision, Decision::Drawn | Decision::Passed(_));

@@ -1,4 +1,4 @@
-//! What somebody wants of a pod, as budgets are asked about it.
+//! The request for a pod, in the form that budgets decide on.
 
 use std::sync::Arc;
 
@@ -31,9 +31,10 @@ impl PodBudgets {
         )
     }
 
-    /// The pod that a request means, as the store or the apiserver has it, or why it cannot be read; `None` where no pod has that name
-    /// and uid. A review is not believed, because anybody may have sent it who learned the path. The apiserver carries a request out
-    /// only on the version that it has shown, so the answer about an older version does not matter.
+    /// The pod that a request means, as the store or the apiserver has it, or why it cannot be
+    /// read; `None` if no pod has that name and uid. A review is not trusted, because any client
+    /// that learned the path may have sent it. The apiserver carries a request out only on the
+    /// version that it has shown, so the answer about an older version does not matter.
     ///
     /// # Errors
     /// The apiserver did not answer.
@@ -51,7 +52,8 @@ impl PodBudgets {
         }
         let path = match PODS.path(&disruption.namespace, &disruption.pod) {
             Ok(path) => path,
-            // No review that an apiserver sends lacks the name, so nothing follows from this one.
+            // Reviews of an apiserver always have the name, so this one is from another client and
+            // has no effect.
             Err(invalid) => return Ok(Some(Err(format!("the review names no pod: {invalid}")))),
         };
         let text = match client::get::<Box<RawValue>>(&self.parts.client, &path).await {
@@ -74,7 +76,7 @@ impl PodBudgets {
         Ok(Some(read).filter(|read| is_meant || read.is_err()))
     }
 
-    /// What somebody wants of a pod.
+    /// The request in the form that ledgers use.
     ///
     /// # Errors
     /// The apiserver did not say whether the pod's node is there.
@@ -101,14 +103,15 @@ impl PodBudgets {
         })
     }
 
-    /// Whether a pod serves. One on a node that nobody has is not counted, and goes freely: that is the apiserver's to say.
+    /// Whether a pod serves. A pod on a node that does not exist does not count and may go. Only
+    /// the apiserver can say whether a node exists.
     async fn serves(&self, stores: &BudgetStores, pod: &Pod) -> Result<bool, NotYet> {
         let node = &pod.spec.node_name;
         let knows_node = !stores.nodes.is_synced() || stores.nodes.get("", node).is_some();
         if let Some(serves) = serves(pod, knows_node, Timestamp::now()) {
             return Ok(serves);
         }
-        // What can be no node's name is none's.
+        // A name that is no valid node name belongs to no node.
         let Ok(path) = NODES.path("", node) else {
             return Ok(false);
         };

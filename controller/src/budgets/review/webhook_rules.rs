@@ -1,4 +1,4 @@
-//! For which pods the apiserver asks: the entries of the webhook.
+//! For which pods the apiserver calls the webhook: its entries.
 
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use crate::admission::webhook_rules::WebhookRule;
 use crate::budgets::PodBudgets;
 use crate::budgets::budget::Budget;
 
-/// How long apiservers take to go by an entry that was written.
+/// How long apiservers take until they use an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
-/// How long until a budget looks again whose namespace has no place in the webhook's configuration.
+/// How long until a budget is checked again whose namespace does not fit into the webhook's
+/// configuration.
 const NO_PLACE: Duration = Duration::from_secs(60);
 
 impl PodBudgets {
-    /// Whether the apiserver is to ask about anything.
+    /// Whether the apiserver is to call the webhook at all.
     pub(in crate::budgets) fn is_asked(&self) -> bool {
         self.settings.gates.has(Gate::PodWebhook)
             && ProtectedOperation::ALL
@@ -31,8 +32,9 @@ impl PodBudgets {
                 .any(|operation| self.asks_for(operation))
     }
 
-    /// Whether the apiserver asks about pods of a budget, and when it may. Where it has asked by these conditions, it goes on: a replica
-    /// that has begun to lead knows neither what was written before, nor since when.
+    /// Whether the apiserver calls the webhook for pods of a budget, and when to check again. If
+    /// these conditions say that it does, that stays true: a new leader knows neither the earlier
+    /// entries nor their age.
     pub(crate) fn asked(&self, budget: &Budget, told: &[Condition]) -> (Asked, Option<Duration>) {
         let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
         if self.settings.protected.contains(namespace) {
@@ -42,7 +44,8 @@ impl PodBudgets {
             );
             return (Asked::Never(why), None);
         }
-        // What is not known to be protected is refused altogether.
+        // If the rules cannot be read, the operations are not known, and requests are refused
+        // altogether.
         let asked = match &self.holds(budget).rules {
             Ok(rules) => Asked::of(rules.operations(), self.settings.gates),
             Err(_) => Asked::of(&[], self.settings.gates),
@@ -91,7 +94,8 @@ impl PodBudgets {
         }
     }
 
-    /// What is asked for, where pods of these namespaces are held, the first ones before others, and where some that are not ready, too.
+    /// The rules for pods of these namespaces. The first namespaces take precedence; the flag says
+    /// whether a budget may hold pods that are not ready.
     pub(in crate::budgets) fn disruptions(&self, namespaces: Vec<(String, bool)>) -> Disruptions {
         if namespaces.is_empty() {
             return Disruptions::default();

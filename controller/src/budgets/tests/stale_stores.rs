@@ -80,7 +80,7 @@ impl Replica {
         }
     }
 
-    /// The stores have what there is now, and hear of nothing after that.
+    /// Reads the current state into the stores, which see no later change.
     async fn look(&self, explained: &str) -> Result<()> {
         let namespaces = Namespaces {
             own: "kruise-system".to_owned(),
@@ -157,7 +157,7 @@ async fn write_native(client: &Client, namespace: &str, name: &str, least: usize
     bail!("{named} is not counted")
 }
 
-/// What native budgets say is read when it is asked, and nothing is drawn before.
+/// Native budgets are read for each request, before anything is reserved.
 async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
     let budget = format!("{}/web", budgets_of("native"));
     let drawn = async || {
@@ -188,7 +188,7 @@ async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
         drawn().await? == 0,
         "nothing is drawn for what the apiserver would refuse"
     );
-    // The stores never hear of it.
+    // The stores never see it.
     write_native(client, "native", "first", 1).await?;
     let refused = replica.evicts("native", "a").await?;
     ensure!(
@@ -208,7 +208,8 @@ async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
     Ok(())
 }
 
-/// What `explain` draws stands in copies: of two deletions the budget grants one, the other waits, and nothing writes to the ledger.
+/// `explain` reserves in copies: of two deletions the budget grants one, the other waits, and
+/// nothing writes to the ledger.
 async fn play_explained(client: &Client) -> Result<()> {
     make_budget(client, "explained", json!({})).await?;
     let mut stores = Stores::default();
@@ -270,7 +271,8 @@ async fn play_explained(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Reviews that no apiserver sent: by the uid of no pod they take and tell nothing, by the uid of a pod they take one place.
+/// Reviews that no apiserver sent: with the uid of no pod they reserve nothing and reveal nothing,
+/// with the uid of a pod they reserve for one pod.
 async fn play_forged(client: &Client, replica: &Replica) -> Result<()> {
     make_budget(client, "forged", json!({})).await?;
     replica.look("forged").await?;
@@ -389,7 +391,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
         replica.deletes("new", "a").await?.is_none(),
         "there is no budget yet"
     );
-    // The stores never hear of it.
+    // The stores never see it.
     make_budget(&client, "new", json!({})).await?;
     ensure!(
         replica.deletes("new", "a").await?.is_none(),
@@ -415,7 +417,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
         refused.is_some_and(|refused| refused.contains("PodUnavailableBudget new/web")),
         "and then the other stays"
     );
-    // The stores have it as it was.
+    // The stores have its earlier version.
     make_budget(
         &client,
         "changed",

@@ -89,9 +89,9 @@ async fn a_change_is_as_old_as_its_kubelets_knowledge_of_it() {
     for (operation, generation, expected) in [
         ("UPDATE", Some(1), [100, 200, 0, 100]),
         ("RESIZE", Some(1), [100, 200, 0, 100]),
-        // The change after the one that is seen there.
+        // The change after the one that the pod shows.
         ("UPDATE", Some(2), [100, 200, 300, 0]),
-        // What changes no pod, as a restart.
+        // A change that the pod does not show, such as a restart.
         ("UPDATE", None, [100, 200, 300, 400]),
         ("EVICT", None, [100, 200, 300, 400]),
     ] {
@@ -151,7 +151,7 @@ async fn an_entry_is_young_until_its_request_is_given_up_and_late_only_once_all_
         let unknown = Err(Unknown {
             message: "no scale".to_owned(),
         });
-        // Nobody says which version the apiserver is at, so what came of a late one may not be seen yet.
+        // The apiserver does not answer, so the store may lack effects of a late entry.
         let view = looks
             .view(&client, key, (Vec::new(), |_: &Pod| false), unknown)
             .await;

@@ -32,7 +32,7 @@ fn at_once() -> Pace {
     Box::new(|_| Duration::ZERO)
 }
 
-/// What of these is in the queue, in the order in which it is taken.
+/// Which of these are in the queue, in the order in which they are taken.
 async fn woken(queue: &Arc<Queue<Key>>) -> Vec<String> {
     let mut names = Vec::new();
     while let Ok(Some(work)) = tokio::time::timeout(BETWEEN * 4, queue.take()).await {
@@ -60,7 +60,7 @@ async fn those_that_wait_longest_are_woken_by_more_room_as_many_as_may_get_a_pod
         (Some(plain(2)), Some(plain(1)), vec![]),
         (None, Some(plain(3)), vec![]),
         (Some(plain(1)), None, vec!["b", "a", "c"]),
-        // Drawn in vain, and given back.
+        // Reserved, and released because another budget refused.
         (Some(recounted(0)), Some(plain(2)), vec![]),
     ] {
         let (awaited, queue) = (Arc::new(Waiters::default()), queue());

@@ -1,5 +1,7 @@
-//! Pods of jobs that had ended and do not show it any more, as long as the status of their job may not have their nodes: the next decision
-//! may come when the store does not have them. Each replica keeps them, for each may lead by then, and only the one that leads decides.
+//! Pods of jobs that had ended and were then deleted or changed so that they do not show it any
+//! more. They are kept until the job's status has their nodes, because the next decision may come
+//! when the store no longer has them. Each replica keeps them, because each may lead by then. Only
+//! the leader decides.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +19,8 @@ use crate::stores::watched::Watched;
 use berth_kinds::broadcastjob::BROADCAST_JOBS;
 use berth_workload::objects::owner::Reference;
 
-/// So many more than there are nodes are kept of a job until those of nodes that are gone are looked for.
+/// How many pods of a job are kept beyond the number of nodes. Above that, those of nodes that are
+/// gone are dropped.
 const SLACK: usize = 100;
 
 pub(super) fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
@@ -31,7 +34,7 @@ pub(super) fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
 #[derive(Default)]
 pub(super) struct Gone(Mutex<HashMap<String, Missed>>);
 
-/// By the mark of a node, or by its own name where that node was not known yet: a pod that had ended there.
+/// A pod that had ended, by the mark of its node, or by its own name if the node was not known yet.
 type Missed = BTreeMap<String, Arc<Pod>>;
 
 impl Gone {
@@ -49,7 +52,8 @@ impl Gone {
         self.note_among(jobs, (nodes, nodes.is_synced()), change);
     }
 
-    /// The same, where it is said whether all nodes are known. Of a node that is gone nothing is missed.
+    /// As [`Self::note`]; `are_known` says whether all nodes are known. A pod of a node that is
+    /// gone need not be kept.
     fn note_among(
         &self,
         jobs: &Store<Watched<BroadcastJob>>,
@@ -67,7 +71,7 @@ impl Gone {
         let Some(owner) = managed_by(old).filter(|_| hides_its_end(old, new)) else {
             return;
         };
-        // What goes with its job is missed by nobody.
+        // A pod that goes with its job need not be kept.
         let is_its_job =
             |job: &Arc<Watched<BroadcastJob>>| job.uid() == owner.uid && !is_over(&job.0);
         let Some(job) = jobs
@@ -78,7 +82,7 @@ impl Gone {
         };
         let mark = match node_of(old).and_then(|name| nodes.get("", name)) {
             Some(node) => missed(&job.0, old, &node.0),
-            // It is looked for when the pod is asked for.
+            // Its node is looked up when the pod is read.
             None => (!are_known).then(|| old.metadata.name.to_string()),
         };
         let Some(mark) = mark else { return };
@@ -90,7 +94,8 @@ impl Gone {
         }
     }
 
-    /// Lets go what the status of a job has by now, and all of a job that is over.
+    /// Drops the pods that the job's status has recorded by now, and all pods of a job that is
+    /// over.
     pub(super) fn told(&self, job: &Watched<BroadcastJob>) {
         let mut all = self.lock();
         let Some(of_job) = all.get_mut(job.uid()) else {
@@ -102,12 +107,12 @@ impl Gone {
         }
     }
 
-    /// The job of this uid has gone.
+    /// Drops all pods of a job that is gone.
     pub(super) fn forget(&self, job: &str) {
         self.lock().remove(job);
     }
 
-    /// Those of a job that its status does not have yet.
+    /// The pods of a job that its status does not have yet.
     pub(super) fn of(&self, job: &Watched<BroadcastJob>, nodes: &[Arc<Node>]) -> Vec<Arc<Pod>> {
         let known = self
             .lock()
@@ -122,7 +127,7 @@ impl Gone {
         let (looked_at, still) = (pointers(&all), pointers(&left));
         let mut gone = self.lock();
         if let Some(of_job) = gone.get_mut(job.uid()) {
-            // Others may have come meanwhile.
+            // Other pods may have been added meanwhile.
             of_job.retain(|_, pod| {
                 still.contains(&Arc::as_ptr(pod)) || !looked_at.contains(&Arc::as_ptr(pod))
             });
@@ -134,7 +139,8 @@ impl Gone {
     }
 }
 
-/// One pod for each node. Of two that have ended, one that has succeeded did what was to be done.
+/// Keeps one pod for each node. Of two that have ended, the one that has succeeded counts, because
+/// it did the node's work.
 fn keep(of_job: &mut Missed, mark: String, pod: &Arc<Pod>) {
     let has_succeeded = &*pod.status.phase == "Succeeded";
     let kept = of_job.entry(mark).or_insert_with(|| pod.clone());
@@ -143,7 +149,7 @@ fn keep(of_job: &mut Missed, mark: String, pod: &Arc<Pod>) {
     }
 }
 
-/// Lets go what is of other nodes than these.
+/// Drops the pods of other nodes than these.
 fn only_of<'a>(of_job: &mut Missed, nodes: impl Iterator<Item = &'a Node>) {
     let there: BTreeSet<_> = nodes.map(mark_of).collect();
     of_job.retain(|mark, _| there.contains(mark));

@@ -1,4 +1,4 @@
-//! What only the apiserver knows of a request's pod and node.
+//! Facts about a request's pod and node that only the apiserver knows.
 
 use berth_api::kinds::containerrecreaterequest::filled_in::{self, fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
@@ -11,7 +11,7 @@ use kube::Client;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Is the request's pod there, and the store has not seen it yet? Then it has not gone.
+/// Does the request's pod exist although the store does not have it yet? Then it is not gone.
 ///
 /// # Errors
 /// The server's answer.
@@ -32,7 +32,8 @@ pub(super) async fn is_unseen(
     Ok(pod.is_some_and(|pod| pod["metadata"]["uid"] == uid))
 }
 
-/// What nobody filled in when the request was created: the pod is read, for no feed keeps its hooks.
+/// The fields that the webhook did not fill in when the request was created. The pod is read,
+/// because no feed keeps its hooks.
 ///
 /// # Errors
 /// The server's answer.
@@ -67,7 +68,7 @@ pub(super) async fn filled(
     Ok(fill(&mut after, &pod, &node).map(|()| patch(&before, &after)))
 }
 
-/// The text of an object as the apiserver has it; `None` where there is none.
+/// The text of an object as the apiserver has it; `None` if it does not exist.
 pub(super) async fn read(
     client: &Client,
     resource: &Resource,

@@ -1,4 +1,4 @@
-//! Whose pods a PersistentPodState is of, and which workloads may ask for one.
+//! The pods of a PersistentPodState, and the workloads that may ask for one.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl PersistentPodStateController {
         let gone = (Target::Gone, Vec::new());
         match TargetKind::of(state) {
             TargetKind::Ours => self.sets.get(namespace, &target.name).map_or(gone, |set| {
-                // None of a spec that is refused.
+                // No ordinals from a spec that is refused.
                 let ordinals = ordinals(&set.0.spec, gates.has(Gate::StatefulSetStartOrdinal)).ok();
                 (Target::Set(ordinals), pods(&owner_key(&*set)))
             }),
@@ -59,7 +59,7 @@ impl PersistentPodStateController {
         }
     }
 
-    /// The workloads of this name, each as it may ask for an object of its name.
+    /// The workloads of this name, which may ask for an object of the same name.
     pub(super) fn generators(&self, key: &Key) -> Vec<Generator> {
         let mut all = Vec::new();
         all.extend(self.sets.get(&key.namespace, &key.name).map(|set| {
@@ -81,7 +81,7 @@ impl PersistentPodStateController {
         all
     }
 
-    /// The first of them, as the one on which is told what comes of its wish.
+    /// The first of them: the events about the object that it asked for are of this workload.
     pub(super) fn first_generator(&self, key: &Key) -> Option<berth_runtime::events::Owner> {
         let Generator {
             resource,

@@ -1,4 +1,4 @@
-//! The objects that wake SidecarSets, beside the SidecarSets themselves and their pods.
+//! The objects that wake SidecarSets, besides the SidecarSets themselves and their pods.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl SidecarSetController {
         });
     }
 
-    /// A pod whose condition speaks of a SidecarSet that is gone: whoever was to take it back may have died before.
+    /// Wakes SidecarSets that are gone but stand in the condition of a pod: the replica that should
+    /// have removed the condition may have died before.
     pub(super) fn wake_for_the_gone(&self, queue: &Arc<Queue<Key>>) {
         let (to, sets) = (queue.clone(), self.sets.clone());
         self.pods.on_change(move |change| {
@@ -59,7 +60,8 @@ impl SidecarSetController {
                     .for_each(|name| to.add(Key::new("", name)));
             }
         });
-        // Stores hold their hooks, and the one above holds this store.
+        // Stores own their hooks, and the hook above holds this store. So this hook holds weak
+        // references.
         let (to, sets, pods) = (
             queue.clone(),
             Arc::downgrade(&self.sets),
@@ -78,7 +80,8 @@ impl SidecarSetController {
         });
     }
 
-    /// A namespace that comes or goes, or whose labels change, may be selected by others now.
+    /// A namespace that comes or goes, or whose labels change, may be selected by other SidecarSets
+    /// now.
     pub(super) fn wake_for_namespaces(&self, queue: &Arc<Queue<Key>>) {
         let (to, selectors) = (queue.clone(), self.selectors.clone());
         self.namespaces.on_change(move |change| {
@@ -87,7 +90,7 @@ impl SidecarSetController {
                     old: Some(old),
                     new,
                 } => (&old.0.metadata, &new.0.metadata),
-                // One that comes or goes may be the only one that a SidecarSet selects.
+                // A namespace that comes or goes may be the only one that a SidecarSet selects.
                 Change::Applied { old: None, .. } | Change::Deleted { .. } => {
                     let woken = selectors.of_namespaces(false);
                     return woken
@@ -97,7 +100,7 @@ impl SidecarSetController {
                 Change::Synced => return,
             };
             if old.labels != new.labels {
-                // Its pods are left alone now, or no more, whoever selects them.
+                // From now on its pods are left alone by all SidecarSets, or no longer.
                 let concerns_all = old.label(UNTOUCHED.0) != new.label(UNTOUCHED.0);
                 selectors
                     .of_namespaces(concerns_all)

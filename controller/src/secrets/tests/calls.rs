@@ -1,4 +1,4 @@
-//! Calls over real sockets, to a service behind which an apiserver counts what it is asked.
+//! Calls over real sockets, to a service with an apiserver that counts its requests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::secrets::tokens::BURST;
 
-/// What comes of a message before its stream is silent for ever.
+/// The bytes of a message before its stream is silent for ever.
 type Message = Vec<u8>;
 
 struct Stage {
@@ -84,7 +84,8 @@ where
 }
 
 impl Stage {
-    /// Opens streams on one connection; each sends what it has and stays open. The codes of their answers.
+    /// Opens streams on one connection; each sends its message and stays open. Returns the codes of
+    /// their answers.
     async fn codes(&self, token: Option<&str>, messages: Vec<Message>) -> Vec<Code> {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
@@ -165,7 +166,7 @@ async fn two_hundred_streams_with_a_wrong_token_are_reviewed_as_often_as_an_addr
 async fn an_accepted_token_is_reviewed_once_and_its_message_is_small() {
     let stage = stage().await;
     let too_large = [&[0, 0, 0, 0x20, 1][..], &[0; 100]].concat();
-    // By its announced length, so nothing of it is waited for.
+    // The announced length is enough: the service does not wait for the body.
     assert_eq!(
         stage.codes(Some("good"), vec![too_large]).await,
         [Code::OutOfRange]

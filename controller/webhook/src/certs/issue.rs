@@ -20,13 +20,14 @@ pub struct Issued {
     pub key: String,
 }
 
-/// Makes a self-signed authority that is valid for `validity` from now, and was before for clocks that are behind this one.
+/// Makes a self-signed authority that is valid for `validity` from now. It is also valid some time
+/// before, because clocks of clients may be behind this one.
 ///
 /// # Errors
 /// When the validity leaves the calendar or no key can be made.
 pub fn authority(now: Timestamp, validity: SignedDuration) -> Result<Issued, rcgen::Error> {
     let mut params = CertificateParams::default();
-    // The name carries the time, so that two authorities of an overlap are told apart by their subjects alone.
+    // The name contains the time, so that two authorities that overlap have different subjects.
     params
         .distinguished_name
         .push(DnType::CommonName, format!("berth webhook CA {:.3}", now));
@@ -88,7 +89,7 @@ impl Span {
     }
 }
 
-/// The names under which the serving certificate is asked for: each Service's, in every form that clients use, and the
+/// The names of the serving certificate: each Service's, in every form that clients use, and the
 /// host of a controller that runs outside the cluster.
 pub fn names(namespace: &str, services: &[String], host: Option<&str>) -> BTreeSet<String> {
     let of_service = |service: &String| {

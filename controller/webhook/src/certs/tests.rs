@@ -1,5 +1,5 @@
-//! The plan by table, and its one promise by simulation: at every instant, whoever trusts a bundle that was published
-//! trusts what is served.
+//! The plan by a table, and its one guarantee by a simulation: at every instant, each client that
+//! trusts a published bundle trusts the served certificates.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ fn leaf(from: i64, to: i64, issuer: Option<usize>) -> Option<Leaf> {
     })
 }
 
-/// What it is about, the second, what is stored, since when it is published, and the change that is due.
+/// A description, the second, the stored material, since when it is published, and the change that
+/// is due.
 type Case = (&'static str, i64, Stored, Option<i64>, Option<Change>);
 
 #[test]
@@ -270,7 +271,8 @@ fn the_plan_by_table() {
     }
 }
 
-/// A world of whole seconds: one Secret, one place that holds a bundle, replicas that look at times of their own.
+/// A world of whole seconds: one Secret, one place that holds a bundle, and replicas that make
+/// passes at times of their own.
 struct World {
     policy: Policy,
     now: Timestamp,
@@ -340,7 +342,7 @@ proptest! {
         for (second, replica) in (1_i64..).zip(order) {
             world.now = at(second);
             world.step(replica);
-            // Every replica looks within a second or two: they watch the Secret.
+            // Every replica makes a pass within a second or two: they watch the Secret.
             world.step((replica + 1) % 3);
             world.step((replica + 2) % 3);
             for replica in 0..3 {
@@ -399,7 +401,8 @@ fn a_certificate_carries_every_name_and_ends_with_its_authority() {
     let leaf = begun.leaf.unwrap();
     assert_eq!(leaf.names, names);
     assert_eq!(leaf.span.not_after, at(30));
-    // A controller that runs inside adds nothing, and the outer one's host stays when it issues.
+    // A controller inside the cluster has no host of its own, and keeps the host of the one outside
+    // when it issues.
     let inside = Policy {
         names: issue::names("ns", &["hook".to_owned()], None),
         ..policy.clone()

@@ -1,4 +1,5 @@
-//! The metrics of deletions that were refused, by the peer's names, so that its dashboards and alerts go on.
+//! The metrics of deletions that were refused, with OpenKruise's names, so that its dashboards and
+//! alerts keep working.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The most series of a metric: names and users are anybody's.
+/// The most series of a metric, because any author chooses names and users.
 const MOST_SERIES: usize = 1_000;
-/// The longest name of a user that is told.
+/// The longest name of a user in a label.
 const LONGEST_USER: usize = 256;
-/// What is counted together beyond that.
+/// The label of all series beyond the limit.
 const OTHER: &str = "other";
 
-/// How often who was refused to delete what. Cheap to clone: the counts are shared.
+/// How often which user was refused to delete which object. Cheap to clone: the counts are shared.
 #[derive(Debug, Clone, Default)]
 pub struct RefusedDeletions {
     /// Of Namespaces.
@@ -42,10 +43,11 @@ impl RefusedDeletions {
     }
 }
 
-/// Those of one kind.
+/// The counts of one kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts {
-    /// A counter in the form of a gauge: counters get a suffix here that the peer's has not.
+    /// A counter in the form of a gauge: counters get a suffix here that OpenKruise's metric does
+    /// not have.
     counts: Family<Labels, Gauge>,
     known: Arc<Mutex<BTreeSet<Labels>>>,
 }

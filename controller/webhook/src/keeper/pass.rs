@@ -24,28 +24,29 @@ use crate::endpoint::Endpoint;
 use crate::pods::{Added, Asks};
 use crate::secret_path::SecretPath;
 
-/// What a pass found.
+/// The result of a pass.
 #[derive(Debug)]
 pub(crate) struct Passed {
-    /// Why clients cannot trust us yet; `None`: every place holds the authority of what is served.
+    /// Why clients cannot trust us yet; `None` if every place holds the authority of the served
+    /// certificate.
     pub(crate) missing: Option<String>,
     /// How long until the next change may be due.
     pub(crate) look_again: Duration,
 }
 
-/// What a pass needs, and what it remembers for the next.
+/// The dependencies of a pass, and the state that it keeps for the next.
 pub(crate) struct Keeper {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     pub(crate) secret: String,
     pub(crate) endpoint: Endpoint,
-    /// Whether the ValidatingWebhookConfiguration is kept, too.
+    /// Whether to maintain the ValidatingWebhookConfiguration, too.
     pub(crate) validating: bool,
     /// Whether the pod webhook is served. Without it no right to its configuration is needed.
     pub(crate) serves_pods: bool,
-    /// For whose pods the pod webhook is to be called, and where it is said that it is.
+    /// For which pods the pod webhook is to be called, and the channel that says for which it is.
     pub(crate) pods: (watch::Receiver<Option<Asks>>, watch::Sender<Option<Asks>>),
-    /// Where it is said what others have added to its entries.
+    /// The channel that says what other writers have added to its entries.
     pub(crate) added: watch::Sender<Option<Added>>,
     pub(crate) policy: Policy,
     pub(crate) validity: Validity,
@@ -59,21 +60,22 @@ pub(crate) struct Keeper {
     pub(crate) published: Option<(String, Timestamp)>,
     /// When paths of another seed were last overwritten.
     pub(crate) reseeded: Option<Instant>,
-    /// The paths by which the apiserver is to ask about what not everybody may know.
+    /// The secret paths by which the apiserver calls. Answers there may contain data of other
+    /// objects.
     pub(crate) secret_path: SecretPath,
 }
 
 /// How long the apiserver may take to read one object.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Until entries of the pod webhook are written again that could not be written.
+/// The wait before entries of the pod webhook are written again after a failure.
 const PODS_AGAIN: Duration = Duration::from_secs(5);
-/// Until paths are rotated again that could not be.
+/// The wait before paths are rotated again after a failure.
 const PATHS_AGAIN: Duration = Duration::from_secs(10);
-/// The most changes in one pass; more would mean that two replicas quarrel.
+/// The most changes in one pass; more would mean that two replicas overwrite each other.
 const CHANGES_PER_PASS: usize = 4;
 
 impl Keeper {
-    /// Looks at everything once, makes the changes that are due, and says when to look again.
+    /// Checks everything once, makes the changes that are due, and says when to look again.
     pub(crate) async fn pass(&mut self) -> Result<Passed, Error> {
         let is_known = self.added.borrow().is_some();
         if !is_known && let Err(error) = self.look_at_entries().await {
@@ -91,7 +93,8 @@ impl Keeper {
         })
     }
 
-    /// Serves and publishes what the Secret has, and makes the change that is due; `None` where the Secret is to be read again.
+    /// Serves and publishes the content of the Secret, and makes the change that is due; `None` if
+    /// the Secret must be read again.
     async fn change_once(&mut self) -> Result<Option<Passed>, Error> {
         let (stored, material) = self.read_secret().await?;
         self.secret_path.learn(&material.ca_key, material.paths);
@@ -137,8 +140,8 @@ impl Keeper {
         Ok(None)
     }
 
-    /// Raises the number of the secret paths where that is due. Says when to look again; zero where the Secret is another by now. The
-    /// certificates do not wait for it.
+    /// Raises the number of the secret paths if that is due. Says when to look again; zero if the
+    /// Secret has changed meanwhile. The certificates do not wait for it.
     async fn rotate_paths(&self, stored: Option<Secret>, material: &Material) -> Option<Duration> {
         if !self.validating && !self.serves_pods {
             return None;
@@ -168,8 +171,9 @@ impl Keeper {
         })
     }
 
-    /// What is asked for pods is written before all else is looked at, with the authorities that were published last: a pod may be
-    /// created right behind what asks for it. What goes wrong, the pass does again.
+    /// Writes the rules for pods before everything else, with the authorities that were published
+    /// last: a pod may be created right after the object that asks for the webhook. The pass
+    /// repeats a write that failed.
     pub(super) async fn publish_pods_ahead(&mut self) {
         let Some((bundle, _)) = self.published.clone() else {
             return;
@@ -182,7 +186,7 @@ impl Keeper {
         }
     }
 
-    /// With this read each pass begins, so by it a replica knows whether the apiserver answers.
+    /// Each pass begins with this read, so it shows the replica whether the apiserver answers.
     async fn read_secret(&self) -> Result<(Option<Secret>, Material), Error> {
         let stored = tokio::time::timeout(ANSWER, self.secrets().get_opt(&self.secret)).await;
         let stored = stored
@@ -249,7 +253,7 @@ impl Keeper {
                 );
                 self.loaded = Some(material.tls_cert.clone());
             }
-            // The plan replaces what is of no use.
+            // The plan replaces a certificate that is of no use.
             Err(error) => {
                 warn!(secret = self.secret, %error, "the Secret's certificate cannot be served")
             }
@@ -262,7 +266,7 @@ impl Keeper {
             .then(|| format!("no certificate of Secret {} could be loaded", self.secret))
     }
 
-    /// Metadata of what we make ourselves.
+    /// Metadata of the objects that we create.
     pub(super) fn metadata(&self, name: &str) -> ObjectMeta {
         ObjectMeta {
             name: Some(name.to_owned()),
@@ -292,8 +296,9 @@ impl Keeper {
     }
 }
 
-/// The bundle that every place holds now, and since when. Where there is no authority yet, nothing is held: an entry of the pod
-/// webhook without one would trust whom the apiserver's machine trusts, and that is not us.
+/// The bundle that every place holds now, and since when. Without an authority there is none: an
+/// entry of the pod webhook with an empty bundle would trust the authorities of the apiserver's
+/// machine, and ours is not one of them.
 fn held(
     before: Option<(String, Timestamp)>,
     bundle: String,

@@ -1,31 +1,33 @@
-//! Whether the apiserver still reaches this replica, once it did.
+//! Whether the apiserver still reaches this replica, after it once did.
 //!
-//! A proof goes by way of the Service, so any replica may answer it: one that succeeds says that somebody converts. One that fails
-//! is held against this replica only while no apiserver has opened a connection to it since. So where one of two replicas is
-//! cut off, the other stays ready, and a slow apiserver takes nobody out of service with one proof.
+//! A proof goes by way of the Service, so any replica may answer it: a successful proof says that
+//! some replica converts. A failed proof counts against this replica only while no apiserver has
+//! opened a connection to it since. So if one of two replicas is cut off, the other stays ready,
+//! and a slow apiserver takes no replica out of service by one proof.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many proofs in a row must fail.
+/// How many proofs in a row must fail.
 const FAILURES: u32 = 3;
-/// Between two proofs while all is well: a dry run, which nothing stores.
+/// The time between two proofs while all is well. A proof is a dry run, which stores nothing.
 const PROVE_EVERY: Duration = Duration::from_secs(30);
-/// Between two proofs after one that failed.
+/// The time between two proofs after one that failed.
 const PROVE_SOON: Duration = Duration::from_secs(5);
-/// The wait after which a replica that was cut off stands in again although others answer its proofs; it doubles each time.
+/// The wait after which a replica that was cut off becomes ready again although other replicas
+/// answer its proofs; it doubles each time.
 const STAND_IN_AFTER: Duration = Duration::from_secs(60);
 const STAND_IN_AFTER_AT_MOST: Duration = Duration::from_secs(900);
 
-/// What a proof of a ready replica came to.
+/// The result of a proof of a ready replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
     /// An object was converted.
     Works,
     /// The apiserver said that it reaches no webhook, or nothing at all.
     Unreached,
-    /// It could not be tried: that says nothing of this replica.
+    /// The proof could not be tried, which says nothing of this replica.
     Untried,
 }
 
@@ -33,7 +35,7 @@ pub(super) enum Proof {
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     failures: u32,
-    /// Connections when the first of the failures came.
+    /// The number of connections when the first of the failures came.
     connections: u64,
     next: Option<Instant>,
     /// Since when this replica is cut off.
@@ -48,12 +50,13 @@ impl Reach {
             .map_or(PROVE_EVERY, |next| next.saturating_duration_since(now))
     }
 
-    /// This replica is ready from now on.
+    /// Notes that this replica is ready from now on.
     pub(super) fn begins(&mut self, now: Instant) {
         (self.failures, self.cut_off, self.next) = (0, None, Some(now + PROVE_EVERY));
     }
 
-    /// A ready replica has tried again. False when the apiserver does not reach it any more.
+    /// Notes the result of a proof of a ready replica. False if the apiserver does not reach it any
+    /// more.
     pub(super) fn tried(&mut self, proof: Proof, connections: u64, now: Instant) -> bool {
         match proof {
             Proof::Works => self.failures = 0,
@@ -78,8 +81,9 @@ impl Reach {
         false
     }
 
-    /// Whether a proof that worked makes this replica ready. Of one that was cut off that is certain only when the apiserver has
-    /// opened a connection to it (`is_connected`); otherwise others serve, and it stands in with them only after a while.
+    /// Whether a successful proof makes this replica ready. For a replica that was cut off this is
+    /// certain only if the apiserver has opened a connection to it (`is_connected`). Otherwise
+    /// other replicas answered, and it becomes ready only after a while.
     pub(super) fn is_ready(&self, is_connected: bool, now: Instant) -> bool {
         let Some(since) = self.cut_off else {
             return true;

@@ -1,8 +1,9 @@
 //! Whether the apiserver still answers this replica.
 //!
-//! A replica that it does not answer can neither review the tokens of daemons nor follow a rotation of the certificates, and there
-//! may be others that can. Where it answers nobody, nothing is lost: nobody hears of the readiness before it answers again,
-//! and its first answer makes the replica ready.
+//! A replica without answers can neither review the tokens of daemons nor follow a rotation of the
+//! certificates, and other replicas may be able to. If the apiserver answers no replica, nothing is
+//! lost: the change of readiness has no effect before the apiserver answers again, and its first
+//! answer makes the replica ready.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// A try that began at `began` has no answer. True when the silence has become long by that.
+    /// Notes that a try that began at `began` has no answer. True if this makes the silence long.
     pub(super) fn unanswered(&mut self, began: Instant, now: Instant) -> bool {
         let since = *self.since.get_or_insert(began);
         self.tries = self.tries.saturating_add(1);
@@ -30,7 +31,7 @@ impl Silence {
         is_long && !std::mem::replace(&mut self.is_long, true)
     }
 
-    /// It answered. True if it was silent for long.
+    /// Notes an answer. True if the silence before it was long.
     pub(super) fn ends(&mut self) -> bool {
         std::mem::take(self).is_long
     }

@@ -1,12 +1,13 @@
-//! A label selector as an expression over the pod that is created. It has a value whatever the pod has: an error in an expression
-//! would refuse pods.
+//! A label selector as an expression over the pod that is created. The expression has a value for
+//! every pod, because an error in an expression would refuse pods.
 
 use berth_api::validation::{is_label_key, is_label_value};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 const LABELS: &str = "object.metadata.?labels.orValue({})";
 
-/// The expression; `None` where the selector makes no sense, or has what is in no label: it would end the expression.
+/// The expression; `None` if the selector is invalid, or has a character that cannot be in a label,
+/// because that could end the expression.
 pub(super) fn expression(selector: &LabelSelector) -> Option<String> {
     let equal = selector.match_labels.iter().flatten();
     let mut terms: Vec<_> = equal
@@ -29,7 +30,8 @@ pub(super) fn expression(selector: &LabelSelector) -> Option<String> {
     (!terms.is_empty()).then(|| terms.join(" && "))
 }
 
-/// The label and the values of a selector that asks for nothing but one label with one of these values, if it makes sense.
+/// The label and the values of a selector that only asks for one label with one of these values, if
+/// it is valid.
 pub(super) fn only_label(selector: &LabelSelector) -> Option<(&str, &[String])> {
     let equal = selector
         .match_labels
@@ -54,7 +56,7 @@ pub(super) fn only_label(selector: &LabelSelector) -> Option<(&str, &[String])> 
     (!values.is_empty() && is_in(key, values).is_some()).then_some((key, values))
 }
 
-/// Does the apiserver take the selector?
+/// Does the apiserver accept the selector?
 pub(super) fn is_sound(selector: &LabelSelector) -> bool {
     let mut equal = selector.match_labels.iter().flatten();
     let are_sound = |key: &String, values: &[String]| {
@@ -78,7 +80,7 @@ fn has(key: &str) -> Option<String> {
     Some(format!("{} in {LABELS}", quoted(key)?))
 }
 
-/// The label has one of the values.
+/// An expression: the label has one of the values.
 pub(super) fn is_in<'a>(key: &str, values: impl IntoIterator<Item = &'a String>) -> Option<String> {
     let values: Vec<_> = values
         .into_iter()

@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use super::entry::{MOST_BYTES, NotYet, TIMEOUT, pods_created};
 use crate::endpoint::Endpoint;
 
-/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell where pods ran.
+/// The first part of the path of the handler. Only the apiserver knows the last part, because the
+/// answers contain where pods ran.
 pub const PIN_PATH: &str = "/pin";
 
-/// The most bytes of the names of all workloads, each with its namespace: as much again is for what else the configuration has.
+/// The most bytes of the names of all workloads, each with its namespace. The rest of the
+/// configuration may have as many again.
 const MOST_OF_ALL: usize = 300_000;
 
 /// A workload whose pods are pinned.
@@ -27,18 +29,18 @@ pub struct PinnedWorkload {
     pub name: String,
 }
 
-/// For whose pods the webhook is called.
+/// For which pods the webhook is called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Those of which no pod is to be created without an answer.
+    /// Workloads of which no pod may be created without an answer.
     required: BTreeSet<PinnedWorkload>,
-    /// Those whose pods are created whether or not somebody answers.
+    /// Workloads whose pods are created even without an answer.
     preferred: BTreeSet<PinnedWorkload>,
 }
 
 impl Scope {
-    /// Of these workloads, each with whether its pods wait for an answer: as many as there is room for. Namespaces take turns, and of
-    /// each the first ones come first.
+    /// From these workloads, each with whether its pods wait for an answer: as many as the size
+    /// limit allows. Namespaces take turns, and in each the first ones come first.
     pub fn new(workloads: impl IntoIterator<Item = (PinnedWorkload, bool)>) -> Self {
         let mut by_turn: BTreeMap<(usize, PinnedWorkload), bool> = BTreeMap::new();
         let mut of_namespace: BTreeMap<String, usize> = BTreeMap::new();
@@ -72,7 +74,7 @@ impl Scope {
         self.required.contains(workload) || self.preferred.contains(workload)
     }
 
-    /// What of it is in the other, too, in whichever way.
+    /// The workloads that are in the other, too, whether or not their pods wait for an answer.
     pub(super) fn within(mut self, other: &Self) -> Self {
         self.required.retain(|workload| other.has(workload));
         self.preferred.retain(|workload| other.has(workload));
@@ -101,8 +103,8 @@ impl Scope {
     }
 }
 
-/// As an expression names a workload. None of its parts has a slash or a quote: the apiserver lets none through in names, and
-/// what it would let through in a `targetRef` is not taken.
+/// The name of a workload in an expression. None of its parts has a slash or a quote: the apiserver
+/// accepts none in names, and a `targetRef` with one is left out.
 fn word(workload: &PinnedWorkload) -> Option<String> {
     let PinnedWorkload {
         namespace,
@@ -165,16 +167,17 @@ fn entry(
     })
 }
 
-/// Who has read all PersistentPodStates.
+/// Knows all PersistentPodStates.
 pub trait Records: std::fmt::Debug + Send + Sync {
     /// The name of the PersistentPodState of this workload (API version, kind, name), if one is known.
     fn keeper(&self, namespace: &str, workload: (&str, &str, &str)) -> Option<String>;
 
-    /// Adds to a new pod of the namespace what its record says; `false` if there is nothing to add. Of the pod there are metadata
-    /// (name, annotations, ownerReferences) and of the spec nodeSelector and affinity.
+    /// Adds to a new pod of the namespace the node that its record says; `false` if there is
+    /// nothing to add. The argument has only these parts of the pod: metadata (name, annotations,
+    /// ownerReferences) and of the spec nodeSelector and affinity.
     ///
     /// # Errors
-    /// What is known is not complete yet.
+    /// The stores are not complete yet.
     fn pin(&self, namespace: &str, pod: &mut Value) -> Result<bool, NotYet>;
 }
 

@@ -1,4 +1,5 @@
-//! ContainerRecreateRequests, of whomever: what they copy from their pods is in the answer to their creation already.
+//! ContainerRecreateRequests of any author: the answer to their creation contains the fields that
+//! they copy from their pods.
 
 use berth_api::kinds::CONTAINER_RECREATE_REQUEST;
 use serde_json::{Value, json};
@@ -6,10 +7,11 @@ use serde_json::{Value, json};
 use super::entry::TIMEOUT;
 use crate::endpoint::Endpoint;
 
-/// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell what a pod is.
+/// The first part of the path of the handler. Only the apiserver knows the last part, because the
+/// answers contain fields of a pod.
 pub const RECREATE_PATH: &str = "/fill-recreate-request";
 
-/// The entry. Where nobody answers, the controller fills a request in later.
+/// The entry. If no replica answers, the controller fills the request in later.
 pub(super) fn webhook(endpoint: &Endpoint, trust: (&str, &str)) -> Value {
     let kind = CONTAINER_RECREATE_REQUEST;
     let versions: Vec<_> = kind.versions().map(|version| version.name()).collect();

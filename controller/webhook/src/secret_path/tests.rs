@@ -1,11 +1,11 @@
-//! Which paths a replica answers to, alone and beside another one.
+//! Which paths a replica answers to, alone and together with another one.
 
 use proptest::prelude::*;
 
 use super::*;
 
 const KEY: &str = "key";
-/// An apiserver goes by a configuration that was replaced for less than this.
+/// An apiserver uses a configuration that was replaced for less than this.
 const LAG: Duration = Duration::from_secs(29);
 
 fn path(number: u64) -> String {
@@ -45,7 +45,7 @@ fn replaced_path_holds_30s_after_configurations_lose_it() {
     for (seconds, holds) in [(5_029, true), (5_030, false)] {
         assert_eq!(seeds.is_known(&path(9), at(seconds)), holds, "{seconds}");
     }
-    // A replica that was late has put it back.
+    // A late replica has written it back.
     seeds.look(&[path(9)], at(5_020));
     assert!(seeds.is_known(&path(9), at(6_000)));
 }
@@ -144,7 +144,7 @@ fn one_path_tells_no_other() {
     }
 }
 
-/// What befalls two replicas and the apiserver.
+/// An event in the life of two replicas and the apiserver.
 #[derive(Debug, Clone)]
 enum Event {
     Wait(u64),
@@ -155,9 +155,9 @@ enum Event {
     /// It writes paths by what it read last.
     Write(usize),
     Refuse(usize),
-    /// It ends, and another begins.
+    /// The replica ends, and another one starts in its place.
     Restart(usize),
-    /// The apiserver reaches it, and it does not reach the apiserver.
+    /// The apiserver reaches the replica, but the replica does not reach the apiserver.
     CutOff(usize),
     Lead(Option<usize>),
 }
@@ -167,7 +167,7 @@ struct Replica {
     cut_off: Option<Instant>,
 }
 
-/// A configuration: each number that it had, until when.
+/// A configuration: each number that it had, and until when.
 #[derive(Default)]
 struct Configuration {
     number: u64,
@@ -195,7 +195,7 @@ impl Configuration {
 struct World {
     now: Instant,
     secret: u64,
-    /// Written by every replica, and by the leader alone.
+    /// The first is written by every replica, the second by the leader alone.
     configurations: [Configuration; 2],
     replicas: [Replica; 2],
     leader: Option<usize>,
@@ -226,7 +226,8 @@ impl World {
     }
 
     fn wait(&mut self, mut seconds: u64) {
-        // A replica that does not hear of the apiserver for a minute is not ready. Watches have others look at what changed.
+        // A replica that has not reached the apiserver for a minute is not ready. Watches make the
+        // others read the changes.
         while seconds > 0 {
             let step = seconds.min(if seconds > 60 { 60 } else { 10 });
             self.now += Duration::from_secs(step);
@@ -297,7 +298,7 @@ impl World {
                     seeds: Seeds::default(),
                     cut_off: Some(self.now),
                 };
-                // It serves nobody before it has read the Secret.
+                // It serves no call before it has read the Secret.
                 self.wait(10);
                 self.replicas[at].cut_off = None;
                 self.pass(at);
@@ -354,7 +355,8 @@ proptest! {
             world.befall(event);
             world.check();
         }
-        // Somebody leads again and all reach the apiserver: whatever was told ends.
+        // There is a leader again and all replicas reach the apiserver: paths that were reported
+        // must become invalid.
         world.leader = Some(0);
         let told = world.configurations[0].number.max(first);
         (0..2).for_each(|at| world.replicas[at].cut_off = None);

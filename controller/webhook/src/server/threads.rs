@@ -1,5 +1,6 @@
-//! Webhooks have threads of their own. The apiserver waits for each answer, and whoever creates a pod waits for the apiserver: they
-//! are not to wait for decisions about other objects, nor for the text of a large one to be read.
+//! Webhooks have threads of their own. The apiserver waits for each answer, and the author of a pod
+//! waits for the apiserver. Neither is to wait for decisions about other objects, nor until the
+//! text of a large object was read.
 
 use std::panic::resume_unwind;
 use std::{io, thread};
@@ -11,10 +12,10 @@ use tokio::task::JoinHandle;
 
 use crate::server::{Judge, Phase, Server};
 
-/// As many as everything else has, so that one large review holds up no small one.
+/// As many as the rest of the process has, so that one large review delays no small one.
 const THREADS: usize = 2;
 
-/// Serves; when the process ends, that is not waited for.
+/// Serves; the end of the process does not wait for it.
 ///
 /// # Errors
 /// There are no further threads.
@@ -33,7 +34,7 @@ pub(crate) fn serve(
     })
 }
 
-/// Runs this to its end; a panic there is one of the task that is returned.
+/// Runs the work to its end; the returned task panics if the work does.
 fn run(
     work: impl Future<Output = io::Result<()>> + Send + 'static,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
@@ -44,7 +45,7 @@ fn run(
         .build()?;
     let (ended, end) = oneshot::channel::<()>();
     let work = move || {
-        // Is dropped with the thread, however that ends.
+        // Dropped with the thread, however the thread ends.
         let _ended = ended;
         runtime.block_on(work)
     };

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage};
 
-/// What `helm template` says about these values; it needs no cluster.
+/// The output of `helm template` with these values; it needs no cluster.
 fn rendered(stage: &Stage, values: &[&str]) -> Result<String> {
     rendered_from(stage, CHART, values)
 }
@@ -295,7 +295,7 @@ fn eviction_right_needs_sidecar_sets() -> Result<()> {
     Ok(())
 }
 
-/// The resources of pods that a policy is evaluated for, whoever writes them.
+/// The resources of pods for which a policy is evaluated, for any user.
 fn pod_resources(policy: &Value) -> Vec<String> {
     let rules = policy["spec"]["matchConstraints"]["resourceRules"]
         .as_array()
@@ -366,7 +366,7 @@ fn policies_match_no_pod_resource_without_need() -> Result<()> {
     };
     let gates = "controller.featureGates=ResourcesDeletionProtection=true";
     let always: [(&str, &[&str]); 4] = [
-        // Only of objects with a label other than Always.
+        // Only for objects with a label other than Always.
         ("kruise-deletion-protection-values", &["*"]),
         ("kruise-manager-evictions", &["pods/eviction"]),
         ("kruise-manager-owned", &["pods", "pods/resize"]),
@@ -473,7 +473,7 @@ fn values_for_hardening_make_what_they_say() -> Result<()> {
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
     stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&hard))?;
 
-    // The plugin's leases are looked after by the network namespaces below /run.
+    // The network namespaces below /run show which leases of the plugin are in use.
     let with_cni = rendered(&stage, &[REGISTRY, socket, "cni.install=true"])?;
     ensure!(
         host_paths(&with_cni).contains(&"/run"),
@@ -488,7 +488,8 @@ fn values_for_hardening_make_what_they_say() -> Result<()> {
     Ok(())
 }
 
-/// Of each NetworkPolicy that is rendered, its ports with those who reach them: `null` where everybody does.
+/// The ports of each NetworkPolicy that is rendered, with the peers that may reach them: `null` if
+/// all peers may.
 fn reached(stage: &Stage, values: &[&str]) -> Result<Value> {
     let (policies, mut ports) = (TempDir::new()?, serde_json::Map::new());
     let only = rendered(stage, &[&[REGISTRY], values].concat())?;
@@ -571,7 +572,8 @@ fn network_policies_close_what_values_leave_out() -> Result<()> {
     Ok(())
 }
 
-/// A copy of the chart whose defaults are those of its first version: so it is for helm's `--reuse-values` then.
+/// A copy of the chart with the default values of its first version, as with helm's
+/// `--reuse-values`.
 fn chart_with_first_values() -> Result<TempDir> {
     let copy = TempDir::new()?;
     let copied = Command::new("cp")
@@ -594,7 +596,8 @@ fn an_upgrade_that_reuses_the_first_versions_values_renders_as_with_todays_defau
         .path()
         .to_str()
         .context("the copy has a name that is no text")?;
-    // Values that were there and have another default today stay as they were; the controller has the other's default itself.
+    // Values of the first version that have another default today keep their old value. The
+    // controller has the other defaults itself.
     let kept = [
         "controller.priorityClassName=",
         "daemon.priorityClassName=",

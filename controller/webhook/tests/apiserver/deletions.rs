@@ -1,4 +1,5 @@
-//! Namespaces and CustomResourceDefinitions that stay while something lives in them.
+//! Namespaces and CustomResourceDefinitions that cannot be deleted while they contain objects that
+//! count.
 
 use anyhow::{Context, Result, ensure};
 use berth_webhook::Config;
@@ -48,10 +49,10 @@ impl Objects<'_> {
             .map(drop)
     }
 
-    /// A pod in this phase, as a kubelet would say.
+    /// Sets the phase of a pod, as a kubelet would.
     fn pod(&self, namespace: &str, name: &str, phase: &str) -> Result<()> {
         let spec = json!({"containers": [{"name": "main", "image": "none"}], "automountServiceAccountToken": false});
-        // The finalizer keeps it where it is when it is deleted.
+        // The finalizer keeps the pod after it is deleted.
         let metadata =
             json!({"namespace": namespace, "name": name, "finalizers": ["example.com/stays"]});
         self.create(
@@ -153,7 +154,8 @@ async fn delete_definition(client: &Client, group: &str) -> kube::Result<()> {
         .map(drop)
 }
 
-/// Waits until the apiserver goes by the entry: whoever asks before is refused, too, but for another reason.
+/// Waits until the apiserver uses the entry. An earlier deletion is refused, too, but for another
+/// reason.
 async fn guarded(client: &Client, name: &str) -> Result<()> {
     until("the apiserver asks", async || {
         let answer = delete_namespace(client, name, true).await;
@@ -243,7 +245,7 @@ async fn of_namespaces(stage: &Stage, admin: &Client) -> Result<()> {
     )
 }
 
-/// A Deployment prunes its ReplicaSets, whatever labels its template gives them.
+/// A Deployment can delete its ReplicaSets, even if its template gives them the label.
 async fn of_replica_sets(stage: &Stage, admin: &Client) -> Result<()> {
     let labels = json!({"app": "web", LABEL: "Always"});
     let spec = json!({"containers": [{"name": "main", "image": "none"}]});
@@ -280,7 +282,7 @@ async fn of_replica_sets(stage: &Stage, admin: &Client) -> Result<()> {
     )
 }
 
-/// What keeps a Namespace says so in its status.
+/// The status of a Namespace says why it stays.
 async fn is_told_by_namespaces(stage: &Stage, admin: &Client) -> Result<()> {
     let objects = Objects(stage);
     objects.namespace("kept", None)?;
@@ -341,7 +343,7 @@ async fn of_kinds(stage: &Stage, admin: &Client) -> Result<()> {
     )
 }
 
-/// What somebody makes of the entry is taken back, all of it.
+/// Another writer's changes of the entry are reverted, all of them.
 async fn is_put_right(admin: &Client) -> Result<()> {
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(admin.clone());
     let entry = async || -> Result<_> {
@@ -391,7 +393,7 @@ async fn is_put_right(admin: &Client) -> Result<()> {
     Ok(())
 }
 
-/// The controller's token makes nothing else of the entry.
+/// The controller's token cannot make any other change to the entry.
 async fn writes_nothing_else(stage: &Stage) -> Result<()> {
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(stage.manager().await?);
     let found = configurations
@@ -498,7 +500,8 @@ async fn writes_nothing_else(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Only what has the label waits for somebody who counts; and where the other gate is off, no kind does.
+/// Without a replica that counts, only objects with the label stay. If the other feature gate is
+/// off, no kind stays.
 async fn without_an_answer(stage: &Stage, admin: &Client) -> Result<()> {
     let objects = Objects(stage);
     objects.namespace("plain", None)?;

@@ -1,4 +1,4 @@
-//! Claim templates that grow, and StorageClasses that do not let claims do so.
+//! Claim templates that grow, and StorageClasses that do not let claims grow.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -127,7 +127,8 @@ fn a_claim_template_grows_only_where_its_storage_class_lets_claims_grow() -> Res
             }
         }
 
-        // Whatever else is changed, one more template too; and who sets the class right may go on.
+        // Any other change is accepted, one more template too; and after the class is set right,
+        // templates may grow.
         let other = json!({"spec": {"replicas": 2}, "metadata": {"labels": {"a": "b"}}});
         sets.patch("probe", &PatchParams::default(), &Patch::Merge(other)).await.context("another field")?;
         let more = json!([small[0], template("log", &json!("slow"), &json!("9Gi"))]);

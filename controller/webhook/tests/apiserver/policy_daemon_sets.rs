@@ -1,12 +1,12 @@
-//! What a DaemonSet says in vain, a hook that no pod waits for, or a surge that a port of the host holds up: it passes, and whoever
-//! writes it is told.
+//! Settings of a DaemonSet without effect: a hook that no pod waits for, or a surge that a port of
+//! the host blocks. The object is accepted, and its author gets a warning.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, until};
 
-/// kubectl tells a warning from a refusal by this alone.
+/// The only option by which kubectl tells a warning from a refusal.
 const STRICT: [&str; 2] = ["--warnings-as-errors", "--dry-run=server"];
 
 fn set(fields: &Value) -> String {
@@ -59,7 +59,7 @@ fn a_pre_normal_hook_of_a_daemon_set_passes_with_a_warning_and_others_without() 
     surges(&stage)
 }
 
-/// A surge beside a port of the host.
+/// A surge together with a port of the host.
 fn surges(stage: &Stage) -> Result<()> {
     let with = |surge: Value, port: Value, on_host: bool| {
         let containers = json!([{"name": "main", "image": "busybox:1", "ports": [port]}]);

@@ -1,5 +1,6 @@
-//! The controller's token and the webhooks: its own Service is asked about pods that are created and objects of its own kinds, and of a
-//! pod of somebody else it writes what a SidecarSet gave it.
+//! The controller's token and the webhooks: the entries that it writes call only its own Service,
+//! for pods that are created and for objects of its own kinds. In a pod of another owner it writes
+//! only the containers that a SidecarSet gave the pod.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -244,7 +245,8 @@ async fn opens_gates_that_nobody_closed(admin: &Client, manager: &Client) -> Res
         .patch_status("gated", &write, &condition("KruisePodReady", "True"))
         .await;
     refused("a gate that somebody closed", again, says)?;
-    // For a ContainerRecreateRequest it closes the gate by an entry, and takes that back.
+    // For a ContainerRecreateRequest it closes the readiness gate by an entry, and removes the
+    // entry again.
     let gate = |status: &str, message: &str| json!({"type": "KruisePodReady", "status": status, "message": message});
     let entry = r#"[{"userAgent":"ContainerRecreateRequest","key":"default/demo"}]"#;
     for (what, conditions) in [

@@ -1,4 +1,4 @@
-//! What someone overwrites is written again.
+//! Overwritten objects are written again.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -64,7 +64,8 @@ fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
         })
         .await?;
 
-        // Whoever has the right to write the bundle can write the rest, and would see every write of the cluster.
+        // A writer with the right to write the bundle can write the rest, and would see every write
+        // of the cluster.
         let everything = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]);
         let webhook = json!({"name": "validate.apps.kruise.io", "failurePolicy": "Fail", "rules": everything});
         let patch = Patch::Strategic(json!({"webhooks": [webhook]}));
@@ -115,7 +116,7 @@ fn helm_and_apply_leave_the_bundle_alone_and_a_replacement_is_repaired() -> Resu
         };
         let before = bundle().await?;
         ensure!(before.is_some(), "no bundle was written");
-        // The replica sleeps while these run: what they leave behind is theirs.
+        // The replica sleeps while these run, so the result is theirs alone.
         let set = ["--namespace", NAMESPACE, "--set", REGISTRY];
         for replicas in ["controller.replicas=3", "controller.replicas=1"] {
             stage.helm(&[&["upgrade", "berth", CHART, "--set", replicas], &set[..]].concat())?;

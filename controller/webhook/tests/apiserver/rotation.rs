@@ -1,4 +1,4 @@
-//! Rotation under way all the time, and no conversion, no handshake and no call by a secret path fails.
+//! Rotation runs all the time, and no conversion, no handshake and no call by a secret path fails.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,7 +26,8 @@ use crate::stage::{
     tag_of, until,
 };
 
-/// Short, and long enough that a busy apiserver learns of a bundle before certificates of it are served.
+/// Short, but long enough that a busy apiserver knows a bundle before certificates of it are
+/// served.
 const SHORT: Validity = Validity {
     cert: Duration::from_secs(24),
     ca: Duration::from_secs(48),
@@ -60,8 +61,8 @@ pub(crate) async fn handshake(address: SocketAddr, bundle: &str) -> Result<Vec<u
     shown.context("no certificate was shown")
 }
 
-/// For so long at least an apiserver is trusted to go by an old bundle: less than what certificates of [`SHORT`] wait for before
-/// they are used.
+/// How long an apiserver may use an old bundle at least: less than certificates of [`SHORT`] wait
+/// before they are used.
 const MOMENT: Duration = Duration::from_millis(300);
 
 async fn ca_bundle(client: &Client) -> Result<String> {
@@ -117,10 +118,12 @@ fn no_conversion_fails_while_certificates_and_authorities_rotate() -> Result<()>
                 tag_of(&read)
             );
 
-            // An apiserver that learnt of the bundle a moment ago trusts both replicas, whatever they serve by now.
+            // An apiserver that got the bundle a moment ago trusts both replicas, whichever
+            // certificates they serve by now.
             for replica in [&first, &second] {
                 let mut served = handshake(replica.handle.address(), &before.1).await;
-                // On a slow machine the moment may be over: then the apiserver has learnt of the next bundle.
+                // On a slow machine this moment may be over: then the apiserver has the next
+                // bundle.
                 if served.is_err() && before.0.elapsed() > MOMENT {
                     served = handshake(replica.handle.address(), &ca_bundle(&admin).await?).await;
                 }
@@ -162,7 +165,7 @@ async fn pin_path(client: &Client) -> Result<String> {
         .context("no pod is asked about")
 }
 
-/// As a replica does that rotates, more often than one would.
+/// Rotates as a replica does, but more often than a replica would.
 async fn rotate(client: &Client) -> Result<()> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let number = secrets
@@ -205,7 +208,7 @@ fn no_call_fails_while_secret_paths_rotate() -> Result<()> {
             Ok(replica)
         };
         let (first, second) = (start(9876).await?, start(9976).await?);
-        // The one that leads. A pod of db must be pinned, or it is not taken.
+        // The leader. A pod of db must be pinned, or it is refused.
         let pins = Scope::new([(workload("db"), true)]);
         first.handle.pods().wanted.send_replace(Some(Asks {
             pins,
@@ -233,7 +236,7 @@ fn no_call_fails_while_secret_paths_rotate() -> Result<()> {
             );
             created += pods.len();
         }
-        // One that begins again rotates by itself.
+        // A replica that starts again rotates by itself.
         let before = pin_path(&admin).await?;
         second.end().await?;
         let third = start(9996).await?;

@@ -1,5 +1,5 @@
-//! What the controller does with pods and claims of its predecessors passes its policies: of OpenKruise's workloads, and of Kubernetes' own
-//! StatefulSet and DaemonSet whose pods were left behind.
+//! The policies allow the controller's writes to pods and claims of its predecessors: those of
+//! OpenKruise's workloads, and pods that Kubernetes' own StatefulSet and DaemonSet left behind.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -42,7 +42,8 @@ fn pods_of_predecessors_are_updated_in_place() -> Result<()> {
             let path = format!("/apis/apps.kruise.io/v1beta1/namespaces/default/{plural}");
             let set = until("the kind is served", async || Ok(admin.create(&path, &set).await?)).await?;
             let uid = &set["metadata"]["uid"];
-            // OpenKruise names v1alpha1 or v1beta1; Kubernetes' own, deleted with --cascade=orphan, leave pods of nobody.
+            // OpenKruise names v1alpha1 or v1beta1. Kubernetes' own workloads, deleted with
+            // --cascade=orphan, leave pods without an owner.
             for (before, owners) in [
                 ("of-v1alpha1", owner("v1alpha1", kind, uid)),
                 ("of-v1beta1", owner("v1beta1", kind, uid)),

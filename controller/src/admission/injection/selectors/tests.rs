@@ -26,7 +26,7 @@ fn selector() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever came, changed and went before.
+    /// After any sequence of SidecarSets that came, changed and went.
     #[test]
     fn those_that_select_a_pod_are_found_by_its_labels(
         steps in prop::collection::vec(("[s-v]", prop::option::of(selector())), 0..12),

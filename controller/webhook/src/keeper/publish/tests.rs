@@ -60,7 +60,7 @@ fn an_entry_that_was_taken_out_stands_before_nothing_until_it_is_written_again()
     webhook.wanted.send_replace(asks(&["web"]));
     assert!(!stands("db"), "it may go at any moment");
     assert_eq!(to_publish(&wishes, &write_down), asks(&["web"]));
-    // The answer to that write was lost, and somebody wants it again.
+    // The answer to that write was lost, and a kind wants the rule again.
     webhook.wanted.send_replace(asks(&["db", "web"]));
     assert!(!stands("db") && stands("web"));
     assert_eq!(to_publish(&wishes, &write_down), asks(&["db", "web"]));
@@ -101,7 +101,7 @@ fn configuration_that_fails_leaves_the_other_as_written() {
         ),
         (Some(&old), Some(false), Some(false), Some(nothing.clone())),
         (None, None, Some(true), Some(of(&[], &["x", "late"]))),
-        // What others are asked about nobody knows.
+        // It is not known what the other configuration contains.
         (None, Some(true), None, None),
     ] {
         let found = now_written(before, &new, (mutating.as_ref(), validating.as_ref()));

@@ -1,7 +1,8 @@
-//! ConversionReviews: every object of a review in the version that it asks for, or the reason why not.
+//! ConversionReviews: every object of a review in the version that it asks for, or the reason why
+//! not.
 //!
-//! Objects are read one at a time, and of each only what its conversion touches: what is held beside the review's text is
-//! the answer's.
+//! Objects are read one at a time, and of each only the parts that its conversion touches. So
+//! besides the review's text only the answer is in memory.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::kinds;
 
-/// A ConversionReview on its way in.
+/// An incoming ConversionReview.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review<'a> {
@@ -36,7 +37,7 @@ struct Request<'a> {
     objects: &'a RawValue,
 }
 
-/// What of an object names it in a refusal.
+/// The fields that name an object in a refusal.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Named {
@@ -73,7 +74,7 @@ pub fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
     let (result, objects) = match refusal {
         None => (Status::success(), converted?),
         Some(message) => {
-            // Whoever asked is told; anybody may ask, so the log is not for this.
+            // The answer has the message. Any client may send a review, so the log does not get it.
             tracing::debug!(message, "an object cannot be converted");
             (Status::failure(&message, "Invalid"), String::new())
         }
@@ -117,12 +118,13 @@ fn trimmed(object: &impl Serialize) -> Result<String, serde_json::Error> {
     }
 }
 
-/// Converts the objects of a list, up to the first that cannot be: those behind it are not looked at.
+/// Converts the objects of a list, up to the first that cannot be converted: the objects behind it
+/// are not read.
 struct Objects<'a> {
     desired: &'a str,
-    /// About as large as what comes out.
+    /// The approximate size of the output.
     room: usize,
-    /// Why one cannot be converted.
+    /// Why an object cannot be converted.
     refusal: &'a mut Option<String>,
 }
 

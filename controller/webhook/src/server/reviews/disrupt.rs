@@ -1,4 +1,5 @@
-//! AdmissionReviews of pods that are deleted or evicted: budgets are drawn from, or the answer says who has used them up.
+//! AdmissionReviews of pods that are deleted or evicted: the answer reserves from budgets, or says
+//! which budget is used up.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use super::pod_review::Unanswered;
 use crate::pods::{Change, Changed, Disruption, NotYet};
 use crate::server::judge::Judge;
 
-/// Less than the apiserver waits for an answer about a pod that is to go.
+/// Shorter than the apiserver waits for an answer about a pod that is to go.
 pub(in crate::server) const PATIENCE: Duration = Duration::from_secs(4);
-/// The longest name of a user that is told.
+/// The longest name of a user in a message.
 const LONGEST_USER: usize = 256;
 
 /// A review that only budgets can answer.
@@ -49,7 +50,7 @@ struct Request<'a> {
     old_object: Option<&'a RawValue>,
 }
 
-/// What names the object of a review.
+/// The fields that name the object of a review.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Named {
@@ -88,7 +89,7 @@ struct Preconditions {
     uid: Option<String>,
 }
 
-/// Does what takes no waiting.
+/// Does the part that needs no waiting.
 ///
 /// # Errors
 /// The text is no AdmissionReview.
@@ -154,13 +155,15 @@ fn options(eviction: Option<&RawValue>) -> Result<DeleteOptions, serde_json::Err
     Ok(options.unwrap_or_default())
 }
 
-/// The name in the object: the review of a pod that goes with a collection has it there alone.
+/// The name in the object. The review of a pod that is deleted with a collection has the name only
+/// there.
 fn shown_name(object: &RawValue) -> Option<String> {
     let Named { metadata } = serde_json::from_str(object.get()).ok()?;
     Some(metadata.name).filter(|name| !name.is_empty())
 }
 
-/// What an update changes. Both trees end here: what waits for budgets holds a slim pod.
+/// The changes of an update. Both trees are dropped here, so that a review that waits for budgets
+/// holds only a slim pod.
 fn changed(old: Option<&RawValue>, new: &RawValue) -> Result<Changed, serde_json::Error> {
     let tree = |text: &RawValue| serde_json::from_str::<Value>(text.get());
     let old = old.map(tree).transpose()?.unwrap_or_default();
@@ -173,12 +176,12 @@ impl Question {
         &self.disruption.namespace
     }
 
-    /// The answer, by what budgets say in time, for a review that began to wait then. Where they say nothing and pods stay for
-    /// that, it is as if they were used up: of what the failure policy refuses in place of an answer, kubectl drain would try
-    /// nothing again.
+    /// The answer from budgets, for a review that began to wait at `began`. If budgets do not
+    /// answer in time and pods must stay then, the answer is the same as for a used-up budget.
+    /// Otherwise the failure policy would refuse, and kubectl drain would not retry.
     ///
     /// # Errors
-    /// They say nothing, and the failure policy lets pods go.
+    /// Budgets do not answer in time, and the failure policy lets pods go.
     pub(in crate::server) async fn answer(
         self,
         judge: &Judge,
@@ -199,7 +202,7 @@ impl Question {
         Ok(answer(&self.uid, refused.as_deref())?)
     }
 
-    /// The answer where too many others wait.
+    /// The answer if too many other reviews wait.
     ///
     /// # Errors
     /// The failure policy lets pods go.
@@ -222,8 +225,8 @@ impl Question {
 fn answer(uid: &str, refused: Option<&str>) -> Result<Vec<u8>, serde_json::Error> {
     let mut response = json!({"uid": uid, "allowed": refused.is_none()});
     if let Some(message) = refused {
-        // kubectl drain tries this again every five seconds, and gives up at any other. With a time to wait, clients would sleep
-        // in silence.
+        // kubectl drain retries this answer every five seconds, and gives up at any other. With a
+        // time to wait, clients would sleep in silence.
         let causes = json!([{"reason": "DisruptionBudget", "message": message}]);
         response["status"] = json!({
             "status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": {"causes": causes},

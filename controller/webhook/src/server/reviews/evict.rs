@@ -1,5 +1,5 @@
-//! AdmissionReviews of evictions: each is bound to the pod that has the name now, for a budget grants one pod, not whatever takes its
-//! name next.
+//! AdmissionReviews of evictions: each is bound to the pod that has the name now. A budget grants
+//! one pod, not any pod that has its name later.
 
 use std::borrow::Cow;
 
@@ -18,20 +18,21 @@ use crate::pods::NotYet;
 use crate::pods::missing::Missing;
 use crate::server::judge::Judge;
 
-/// What an eviction may be at most: it has a name and a few options. A larger one is bound to no pod, and is refused later.
+/// The limits of an eviction: it has a name and a few options. A larger one is not bound to a pod,
+/// and is refused later.
 const LIMITS: Limits = Limits {
     values: 512,
     ..Limits::fixed(16 << 10)
 };
 
-/// What the apiserver is asked: the uid of the pod.
+/// A question to the apiserver: the uid of the pod.
 pub(in crate::server) struct Question {
     uid: String,
     namespace: String,
     eviction: Value,
 }
 
-/// Does what takes no waiting.
+/// Does the part that needs no waiting.
 ///
 /// # Errors
 /// The text is no AdmissionReview of an eviction.
@@ -54,7 +55,7 @@ pub(in crate::server) fn look(body: &[u8]) -> Result<Look<Question>, serde_json:
     }
 }
 
-/// Where an eviction says which pod is meant.
+/// The field of an eviction with the uid of its pod.
 const UID: &str = "/deleteOptions/preconditions/uid";
 
 impl Question {
@@ -63,8 +64,8 @@ impl Question {
         &self.namespace
     }
 
-    /// The answer, by the uid that the apiserver was asked for. Where it did not say in time, the uid
-    /// that the store has is used: if that pod is gone, the apiserver refuses the eviction.
+    /// The answer, with the uid that the apiserver gave. If the apiserver did not answer in time,
+    /// the uid in the store is used: if that pod is gone, the apiserver refuses the eviction.
     ///
     /// # Errors
     /// Neither has one.
@@ -97,7 +98,8 @@ impl Question {
             .unwrap_or_default()
     }
 
-    /// The uid of the pod that the eviction names; `None` where there is none, and the apiserver will say so.
+    /// The uid of the pod that the eviction names; `None` if there is no such pod, and then the
+    /// apiserver refuses.
     ///
     /// # Errors
     /// The apiserver does not say.
@@ -141,7 +143,7 @@ impl Question {
     }
 }
 
-/// An object in place of what is none.
+/// The value as an object. A value that is no object is replaced by an empty one.
 fn object(value: &mut Value) -> &mut Value {
     if !value.is_object() {
         *value = json!({});

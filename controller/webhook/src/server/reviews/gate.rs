@@ -1,4 +1,5 @@
-//! AdmissionReviews of new pods, whoever makes them: they get the readiness gate `KruisePodReady`, and with it their sidecars.
+//! AdmissionReviews of new pods, of any author: they get the readiness gate `KruisePodReady`, and
+//! with it their sidecars.
 
 use berth_api::names::condition::KRUISE_POD_READY;
 use berth_api::weight::Limits;
@@ -7,9 +8,10 @@ use serde_json::{Value, json};
 use super::pod_review::{Answer, read};
 use crate::pods::Injector;
 
-/// Answers an AdmissionReview of a new pod with the patch that gives it the gate; and its sidecars, where it is known which. So a
-/// pod gets those that is created before the apiserver asks for the pods of a new SidecarSet. What that refuses, it refuses when it
-/// is asked itself. A pod that is too large to be read stays as it is.
+/// Answers an AdmissionReview of a new pod with the patch that adds the readiness gate; and its
+/// sidecars, if they are known. So a pod gets its sidecars although the apiserver does not yet call
+/// for the pods of a new SidecarSet. Refusals are left to the injection's own entry. A pod that is
+/// too large to be read stays as it is.
 ///
 /// # Errors
 /// The text is no AdmissionReview of a pod.
@@ -34,7 +36,7 @@ pub(crate) fn review(
     answer.written()
 }
 
-/// Adds the gate to a list, or makes one; `false` where it is there.
+/// Adds the readiness gate to a list, or makes one; `false` if it is there already.
 fn add_gate(gates: &mut Value) -> bool {
     let ours = json!({"conditionType": KRUISE_POD_READY});
     match gates {

@@ -1,7 +1,9 @@
-//! AdmissionReviews of Namespaces and CustomResourceDefinitions that are to be deleted and have the label
-//! `policy.kruise.io/delete-protection: Cascading`: what lives in them is counted, and where it cannot be, they stay.
+//! AdmissionReviews of Namespaces and CustomResourceDefinitions that are to be deleted and have the
+//! label `policy.kruise.io/delete-protection: Cascading`. The webhook counts the objects in them;
+//! if it cannot count, the deletion is refused.
 //!
-//! It is asked for by the controller's own rights, so whoever calls must know the path: the answers name pods and claims.
+//! The webhook counts with the controller's own rights, and the answers name pods and claims. So
+//! the caller must know the secret path.
 
 mod census;
 mod guarded;
@@ -24,7 +26,7 @@ use guarded::{Guarded, Kind, Spec};
 pub(in crate::server) use census::Unlisted;
 pub(in crate::server) use guarded::Counted;
 
-/// Less than the apiserver waits for an answer.
+/// Shorter than the apiserver waits for an answer.
 pub(in crate::server) const PATIENCE: Duration = Duration::from_millis(4_500);
 
 /// A review that only a count can answer.
@@ -81,7 +83,7 @@ struct Labels {
     protection: Option<String>,
 }
 
-/// Does what takes no waiting.
+/// Does the part that needs no waiting.
 ///
 /// # Errors
 /// The text is no AdmissionReview of a deletion.
@@ -135,10 +137,10 @@ impl Question {
         }
     }
 
-    /// What lives in it, of each sort that counts.
+    /// Counts the objects that forbid the deletion, by sort.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// They cannot be counted.
     pub(in crate::server) async fn count(&self, client: &Client) -> Counted {
         let counted = self.guarded.listings()?.into_iter().map(async |listing| {
             let living = listing.count(client).await?;
@@ -147,7 +149,7 @@ impl Question {
         try_join_all(counted).await
     }
 
-    /// The answer, by what was counted. A dry run is told the same.
+    /// The answer, by the count. It is the same for a dry run.
     ///
     /// # Errors
     /// None that a review could cause.

@@ -18,21 +18,23 @@ use crate::pods::{Injected, Injector, Labels, Lacks, NotYet};
 use crate::server::judge::Judge;
 use crate::server::reviews::review_kinds::LARGEST;
 
-/// The most bytes of a warning; a client shows no longer ones.
+/// The most bytes of a warning; clients show no longer ones.
 const LONGEST_WARNING: usize = 250;
 /// The longest wait for a namespace: the apiserver waits for us, and a client for it.
 pub(in crate::server) const PATIENCE: Duration = Duration::from_millis(900);
 
-/// A review of a pod whose namespace is not known yet, or not as it is now. It may have come or changed a moment ago, and a pod right
-/// behind it. Of the pod it holds the text, because a tree takes many times as much.
+/// A review of a pod whose namespace is not known yet, or not in its current state. The namespace
+/// may have come or changed a moment ago, right before the pod. The question holds the pod's text,
+/// because a tree takes many times as much memory.
 pub(crate) struct Question {
     uid: String,
     namespace: String,
     pod: String,
 }
 
-/// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars, as far as that takes no waiting. A pod that no
-/// store could hold is refused, because otherwise it would be in no count and get no update.
+/// Answers an AdmissionReview of a new pod with the patch that adds its sidecars, if that needs no
+/// waiting. A pod that no store could hold is refused, because otherwise it would be in no count
+/// and get no update.
 ///
 /// # Errors
 /// There is no answer to it, or none yet.
@@ -110,10 +112,10 @@ impl Question {
         &self.namespace
     }
 
-    /// The answer, by what the apiserver says of the namespace.
+    /// The answer, with the labels of the namespace that the apiserver returned.
     ///
     /// # Errors
-    /// It says nothing, so the failure policy decides.
+    /// The apiserver does not answer, so the failure policy decides.
     pub(in crate::server) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let unknown = NotYet("namespaces");
         let injector = judge.injector.as_ref().ok_or(unknown)?;
@@ -128,13 +130,14 @@ impl Question {
         }
     }
 
-    /// There is no answer where it is not asked.
+    /// Without the question there is no answer.
     pub(in crate::server) fn unasked() -> Unanswered {
         NotYet("namespaces").into()
     }
 }
 
-/// The labels of a namespace, whose name comes from whoever calls the webhook and becomes part of a request.
+/// The labels of a namespace. Its name comes from the caller of the webhook and becomes part of a
+/// request, so it is checked.
 async fn labels(client: &Client, namespace: &str) -> Option<Labels> {
     let name = name::Namespace::parse(namespace).ok()?;
     let namespaces = Api::<Namespace>::all(client.clone());

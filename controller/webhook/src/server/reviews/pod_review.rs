@@ -1,4 +1,5 @@
-//! AdmissionReviews of new pods, on their way in and out: what the handlers of the pod webhook share.
+//! Incoming and outgoing AdmissionReviews of new pods: the code that the handlers of the pod
+//! webhook share.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The question.
+/// The request of a review.
 #[derive(Deserialize)]
 pub(in crate::server) struct Request<'a> {
     #[serde(borrow)]
@@ -17,7 +18,7 @@ pub(in crate::server) struct Request<'a> {
     /// Where the object is created.
     #[serde(borrow, default)]
     pub(in crate::server) namespace: Cow<'a, str>,
-    /// The object's text: what it may be, its reader weighs before it makes a tree of it.
+    /// The object's text. Its reader checks its size before it makes a tree of it.
     #[serde(borrow)]
     object: Option<&'a RawValue>,
 }
@@ -34,7 +35,7 @@ impl<'a> Request<'a> {
 /// Reads an AdmissionReview.
 ///
 /// # Errors
-/// The text is none.
+/// The text is no AdmissionReview.
 pub(in crate::server) fn read(body: &[u8]) -> Result<Request<'_>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Review<'a> {
@@ -44,7 +45,8 @@ pub(in crate::server) fn read(body: &[u8]) -> Result<Request<'_>, serde_json::Er
     serde_json::from_slice(body).map(|Review { request }| request)
 }
 
-/// What a review says first, which is found without the rest of it. The apiserver writes it before the object.
+/// The first fields of a review, which are found without the rest of it. The apiserver writes them
+/// before the object.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::server) struct Head {
     pub(in crate::server) uid: String,
@@ -52,10 +54,10 @@ pub(in crate::server) struct Head {
 }
 
 impl Head {
-    /// Of a review's beginning; empty where it is not there.
+    /// Parses a review's beginning; fields that are not there are empty.
     pub(in crate::server) fn of(begin: &[u8]) -> Self {
         let mut head = Self::default();
-        // Where the text is cut, its reader fails, and what it has found before counts.
+        // The reader fails where the text is cut; the fields that it found before count.
         let _ = head.deserialize(&mut serde_json::Deserializer::from_slice(begin));
         head
     }
@@ -95,12 +97,12 @@ pub(crate) enum Unanswered {
     /// The text is no AdmissionReview of a pod.
     #[error("the body is no review of a pod: {0}")]
     NoReview(#[from] serde_json::Error),
-    /// The apiserver does as the failure policy of the entry says.
+    /// No answer: the apiserver applies the failure policy of the entry.
     #[error("{0}")]
     NotYet(#[from] crate::pods::NotYet),
 }
 
-/// The answer, which lets the pod through as it is until something else is said.
+/// The answer, which lets the pod through unchanged unless a method changes it.
 pub(in crate::server) struct Answer(Value);
 
 impl Answer {
@@ -108,7 +110,7 @@ impl Answer {
         Self(json!({"uid": uid, "allowed": true}))
     }
 
-    /// The pod becomes another.
+    /// Adds the patch that changes the pod.
     ///
     /// # Errors
     /// None that a review could cause.
@@ -123,18 +125,18 @@ impl Answer {
         Ok(())
     }
 
-    /// The pod is not created.
+    /// Refuses the pod.
     pub(in crate::server) fn refuse(&mut self, message: &str) {
         self.0["allowed"] = json!(false);
         self.0["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
     }
 
-    /// Whoever creates the pod is told.
+    /// Adds warnings for the author of the pod.
     pub(in crate::server) fn warn<'a>(&mut self, warnings: impl Iterator<Item = &'a str>) {
         self.0["warnings"] = warnings.collect();
     }
 
-    /// As text.
+    /// The answer as text.
     ///
     /// # Errors
     /// None that a review could cause.

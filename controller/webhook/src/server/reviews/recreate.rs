@@ -1,7 +1,9 @@
-//! AdmissionReviews of ContainerRecreateRequests that are created: they are filled in with what their pod is, or refused.
+//! AdmissionReviews of ContainerRecreateRequests that are created: the webhook fills in fields of
+//! their pod, or refuses.
 //!
-//! The pod is asked for, in the request's namespace and by the controller's own right to read pods: whoever may create a request there
-//! learns of the pod what the request copies.
+//! The webhook reads the pod in the request's namespace, with the controller's own right to read
+//! pods. So an author who may create a request there sees the fields of the pod that the request
+//! copies.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,10 +24,11 @@ use super::pod_review::{Answer, read};
 use crate::pods::missing::Missing;
 use crate::server::judge::Judge;
 
-/// Less than the apiserver waits for an answer. After it the controller fills the request in.
+/// Shorter than the apiserver waits for an answer. After this time the controller fills the request
+/// in.
 pub(in crate::server) const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// What the apiserver is asked: about the pod, and about its node.
+/// A question to the apiserver: the pod, and its node.
 pub(in crate::server) struct Question {
     uid: String,
     namespace: String,
@@ -33,7 +36,7 @@ pub(in crate::server) struct Question {
     pod: String,
 }
 
-/// Does what takes no waiting.
+/// Does the part that needs no waiting.
 ///
 /// # Errors
 /// The text is no AdmissionReview of an object.
@@ -49,7 +52,8 @@ pub(in crate::server) fn look(
     }
     let text = review.object().unwrap_or_default();
     let limits = (CONTAINER_RECREATE_REQUEST.limits)(judge.object_max_bytes);
-    // What is too large, or is none, the schema or the validating webhook refuses.
+    // A request that is too large or unreadable is left to the schema and the validating webhook,
+    // which refuse it.
     let is_light = limits.check_object(&without_managed_fields(text)).is_ok();
     let pod = if is_light {
         pod_name(text)
@@ -68,8 +72,8 @@ pub(in crate::server) fn look(
     }))
 }
 
-/// The pod that a request names; empty where it names none. Of the status nothing is read: a client may send a status that is none,
-/// such as Go's with an empty phase, and the apiserver drops it.
+/// The pod that a request names; empty if it names none. The status is not read: a client may send
+/// an invalid one, such as Go's with an empty phase, and the apiserver drops it.
 fn pod_name(request: &str) -> String {
     #[derive(Deserialize)]
     struct Named {
@@ -86,7 +90,7 @@ impl Question {
         &self.namespace
     }
 
-    /// The answer, by what the apiserver says of the pod.
+    /// The answer, with the pod that the apiserver returned.
     ///
     /// # Errors
     /// None that a review could cause.
@@ -100,13 +104,14 @@ impl Question {
         match filled {
             Ok(Ok(Some(filled))) => answer.change(&self.request, &filled)?,
             Ok(Err(refusal)) => answer.refuse(&refusal),
-            // Nothing is known, so nothing is refused: the controller fills it in, or completes it.
+            // Without an answer nothing is refused: the controller fills the request in, or
+            // completes it.
             _ => {}
         }
         answer.written()
     }
 
-    /// The answer where it is not asked.
+    /// The answer without asking the question.
     ///
     /// # Errors
     /// None that a review could cause.
@@ -114,7 +119,7 @@ impl Question {
         Answer::to(&self.uid).written()
     }
 
-    /// The request, filled in; `None` where the apiserver did not say.
+    /// The request, filled in; `None` if the apiserver did not answer.
     async fn fill(&self, client: &Client, missing: &Missing) -> Result<Option<Value>, String> {
         let Ok(namespace) = Namespace::parse(&self.namespace) else {
             return Ok(None);
@@ -122,7 +127,7 @@ impl Question {
         let named = |collection: &str, name: &str| {
             KubeRequest::new(collection).get(name, &GetParams::default())
         };
-        // A name that is none is that of no pod.
+        // No pod has an invalid name.
         let pod = match Name::parse(&self.pod) {
             Ok(name) if !missing.has(namespace.as_str(), name.as_str()) => {
                 let Ok(request) = named(
@@ -163,10 +168,10 @@ impl Question {
     }
 }
 
-/// The apiserver did not say.
+/// The apiserver did not answer.
 pub(in crate::server) struct Unknown;
 
-/// The text of an object; `None` where there is none.
+/// The text of an object; `None` if it does not exist.
 pub(in crate::server) async fn get(
     client: &Client,
     request: http::Request<Vec<u8>>,

@@ -5,7 +5,7 @@ use crate::pods::{INJECT_PATH, Injected, Injector, Labels, Lacks};
 use crate::secret_path::told;
 use parking_lot::Mutex;
 
-/// Notes the namespaces of the pods that it is asked for, and takes its time.
+/// Notes the namespaces of the pods of its calls, and takes its time.
 #[derive(Debug, Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -27,7 +27,7 @@ impl Injector for Notes {
     }
 }
 
-/// A server that asks this injector, and the path of its reviews.
+/// A server with this injector, and the path of its reviews.
 async fn injecting(notes: &Arc<Notes>) -> (Served, String) {
     let client =
         Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();

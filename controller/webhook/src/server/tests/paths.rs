@@ -1,4 +1,4 @@
-//! Who learns what: anybody who reaches the port, and the apiserver alone.
+//! Which answers any client that reaches the port gets, and which only the apiserver gets.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::server::reviews::admission::{self, Asker, Look};
 use crate::server::reviews::evict;
 use crate::server::{Judge, Token, route};
 
-/// Knows something of whatever is asked for, of all namespaces.
+/// Has an answer to every question, about all namespaces.
 #[derive(Debug)]
 struct Knows;
 

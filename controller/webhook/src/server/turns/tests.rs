@@ -49,7 +49,7 @@ fn flood_leaves_a_place_to_each_other_namespace() {
         ["a", "b"].map(|one| line.enter(one, 0)),
         [Entry::Taken, Entry::Taken]
     );
-    // The line is full when others come, and they find room in it.
+    // The line is full when others come, and they find a place in it.
     let others = (0..30).map(|number| line.enter(&format!("n{number}"), 0));
     assert!(
         others
@@ -73,7 +73,7 @@ async fn turn_that_comes_or_not_is_not_lost() {
         drop(first);
     });
     assert!(second.is_some());
-    // Called, and gone before it looks.
+    // The waiter gets its turn, and is dropped before it is polled again.
     let mut waits = Box::pin(turns.take("c"));
     assert!(futures::poll!(&mut waits).is_pending());
     drop(second);
@@ -98,8 +98,9 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
-    // Whatever comes and goes: no more places are held than there are, no namespace waits that could go, and one that waits and
-    // holds no place is overtaken by each other once at most.
+    // For any sequence of moves: no more places are held than there are, and no namespace waits
+    // that could go. A namespace that waits and holds no place is overtaken by each other one once
+    // at most.
     #[test]
     fn line_is_bounded_and_overtakes_no_namespace_twice(places in 1..9_usize, moves in moves()) {
         let mut line = Line::new(places);

@@ -1,4 +1,4 @@
-//! The objects that the rows are about, and objects that a thief would write.
+//! The objects of the test rows, and objects that a thief of the token would write.
 
 use anyhow::{Context, Result};
 use berth_api::kinds::{
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::policy_controller::Caller;
 use crate::stage::{NAMESPACE, until};
 
-/// The objects that the rows are about.
+/// The objects of the test rows.
 pub(super) struct World {
     pub(super) owner: Value,
     pub(super) pod: Value,
@@ -68,7 +68,7 @@ pub(super) fn of_budget(version: &str, name: &str) -> Value {
     json!([{"apiVersion": api_version, "kind": "PodUnavailableBudget", "name": name, "uid": "u", "controller": true}])
 }
 
-/// The spec of an object of a kind that the apiserver takes.
+/// The spec of an object of a kind, which the apiserver accepts.
 pub(super) fn spec(kind: &Kind) -> Value {
     let labels = json!({"app": "web"});
     let containers = json!([{"name": "main", "image": "web:1"}]);
@@ -113,7 +113,8 @@ pub(super) async fn world(admin: &Client) -> Result<World> {
     let mut made = Value::Null;
     for namespace in ["default", "kube-system"] {
         let core = format!("/api/v1/namespaces/{namespace}");
-        // A CloneSet of that namespace would be another: nobody collects what a dry run is about.
+        // In the other namespace the owner would be another CloneSet, and does not exist. The
+        // garbage collector leaves pods of the unknown controller alone.
         let owners = if namespace == "default" {
             &owners
         } else {
@@ -269,7 +270,7 @@ fn owned_by(object: &Value) -> Value {
     json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": name, "uid": uid, "controller": true})
 }
 
-/// A controller of which the garbage collector knows nothing.
+/// A controller that the garbage collector does not know.
 fn unknown() -> Value {
     json!([{"apiVersion": "none.example/v1", "kind": "X", "name": "x", "uid": "u", "controller": true}])
 }
@@ -297,7 +298,8 @@ pub(super) const WORKLOADS: [Workload; 4] = [
     ("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet"),
 ];
 
-/// Workloads and pods of subsets, and of others; gives the UnitedDeployments of both namespaces as owners.
+/// Workloads and pods of subsets, and others; returns the UnitedDeployments of both namespaces as
+/// owners.
 async fn subsets(admin: &Caller, here: Value) -> Result<[Value; 2]> {
     let there = "/apis/apps.kruise.io/v1beta1/namespaces/kube-system";
     let made = own_object(&UNITED_DEPLOYMENT, "web", spec(&UNITED_DEPLOYMENT));
@@ -329,7 +331,7 @@ async fn subsets(admin: &Caller, here: Value) -> Result<[Value; 2]> {
         let mut of_deployment = pod("of-deployment", &unknown());
         of_deployment["metadata"]["labels"] = json!({SUBSET: "a", REVISION: "web-1"});
         admin.create(&pods, &of_deployment).await?;
-        // Their pods are Kubernetes' own controller's.
+        // Kubernetes' own controller makes their pods.
         let both = json!({SUBSET: "a", REVISION: "web-1"});
         for (name, mut labels) in [
             ("stuck", both.clone()),
@@ -363,7 +365,7 @@ async fn subsets(admin: &Caller, here: Value) -> Result<[Value; 2]> {
     Ok(united)
 }
 
-/// Revisions of a UnitedDeployment and of a SidecarSet, and such of nobody.
+/// Revisions of a UnitedDeployment and of a SidecarSet, and revisions without an owner.
 async fn revisions(admin: &Caller, (united, sidecars): (&Value, &Value)) -> Result<()> {
     for (namespace, name, owners) in [
         ("default", "united", json!([united])),

@@ -1,4 +1,5 @@
-//! SidecarSets and pods of any kind, and in plain words what is to become of a pod: by what users are told, not by what the code does.
+//! Random SidecarSets and pods, and the expected result for a pod. The expectation follows the
+//! documentation for users, not the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +17,11 @@ use serde_json::{Value, json};
 pub(super) const OURS: &str = "kruise-system";
 pub(super) const PROTECTED: &str = "kube-system";
 pub(super) const NAMESPACES: &[&str] = &["ns-0", "ns-1", "ns-2", "ns-3", "ns-4"];
-/// Of those, the one that is labelled so that nobody touches its pods, and those that the stores do not know.
+/// The namespace with the label by which its pods are left alone. Below: the namespaces that the
+/// stores do not know.
 pub(super) const UNTOUCHED: &str = "ns-0";
 pub(super) const UNKNOWN: &[&str] = &["ns-3", "ns-4"];
-/// The one that canaries are canaries of.
+/// The SidecarSet that canaries refer to.
 const BASE: &str = "set-0";
 
 /// Labels, and the values that they may have.
@@ -34,7 +36,7 @@ pub(super) const OF_NAMESPACES: &Words = &[
     ("example.com/env", ["prod", "test", "dev"]),
 ];
 
-/// What is so of something.
+/// Properties of an object.
 type Flags = Vec<&'static str>;
 
 /// A selector: keys, operators and values. `Is` stands for matchLabels.
@@ -74,7 +76,7 @@ pub(super) struct NewPod {
     is: Flags,
 }
 
-/// Each with how often it is so.
+/// A random subset of flags, each with its probability.
 fn flags(often: &'static [(&'static str, f64)]) -> impl Strategy<Value = Flags> {
     let flag = |(name, share): &(&'static str, f64)| prop::option::weighted(*share, Just(*name));
     often
@@ -129,7 +131,8 @@ fn sidecar(name: &'static str) -> impl Strategy<Value = Sidecar> {
         ("needs main", 0.25),
     ])
     .prop_map(move |mut is| {
-        // What ends before the pod's containers start can neither hand over nor measure itself by them.
+        // A container that ends before the pod's containers start can neither be upgraded hot nor
+        // depend on their resources.
         let ends = is.contains(&"init") && !is.contains(&"native");
         is.retain(|flag| !(ends && ["hot", "needs main"].contains(flag)));
         Sidecar { name, is }
@@ -230,7 +233,7 @@ impl Sidecar {
         self.is.contains(&flag)
     }
 
-    /// By its names in a pod: which images it may have there.
+    /// By the names that it has in a pod: the images that it may have there.
     fn images_in_pod(&self, images: &[&'static str]) -> BTreeMap<String, Vec<&'static str>> {
         if !self.is("hot") {
             return [(self.name.to_owned(), images.to_vec())].into();
@@ -278,7 +281,7 @@ impl Set {
         }
     }
 
-    /// The images that a pod may get of it.
+    /// The images that a pod may get from it.
     fn images(&self) -> &'static [&'static str] {
         match self.revision {
             "pinned" => &["old:1"],
@@ -287,7 +290,7 @@ impl Set {
         }
     }
 
-    /// What it has in every revision.
+    /// The fields that it has in every revision.
     fn kept(&self, image: &str) -> Value {
         let list = |is_init| {
             self.sidecars
@@ -337,7 +340,7 @@ impl Set {
         })
     }
 
-    /// The revision that pods get of it in place of the latest, where that is not lost.
+    /// The revision that pods get instead of the latest, unless that revision is lost.
     pub(super) fn revision(&self, uid: &Value) -> Option<Value> {
         let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": self.name, "uid": uid});
         let data = json!({"spec": self.kept("old:1")});
@@ -364,8 +367,8 @@ impl Set {
                 .hold(pod.labels.as_ref().unwrap_or(&Labels::new()))
     }
 
-    /// Why the pod cannot have it, beside what others bring: true where a container of the pod's
-    /// own is in the way.
+    /// Whether the pod cannot have it, besides collisions with other SidecarSets. `Some(true)` if a
+    /// container of the pod's own is in the way.
     fn is_refused(&self, pod: &NewPod, brought: &BTreeMap<String, Vec<&str>>) -> Option<bool> {
         if self.revision == "lost" {
             return Some(false);
@@ -443,15 +446,15 @@ impl NewPod {
     }
 }
 
-/// What is to become of a pod.
+/// The expected result for a pod.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     pub(super) is_called: bool,
     pub(super) is_denied: bool,
-    /// SidecarSets.
+    /// Names of SidecarSets.
     pub(super) gets: BTreeSet<String>,
     pub(super) refused: BTreeSet<String>,
-    /// Names of containers, and which images they may have.
+    /// Names of containers, and the images that they may have.
     pub(super) containers: BTreeMap<String, Vec<&'static str>>,
 }
 

@@ -1,19 +1,19 @@
-//! What is to be deleted, and what is listed before.
+//! The object to be deleted, and the lists that are read before.
 
 use berth_api::name::{Name, Namespace};
 use serde::Deserialize;
 
 use super::census::{Listing, Living, Unlisted};
 
-/// What lives, of each sort that counts; or why nobody knows.
+/// The objects that forbid the deletion, by sort; or why they could not be counted.
 pub(in crate::server) type Counted = Result<Vec<(Listing, Living)>, Unlisted>;
 
-/// What is to be deleted.
+/// The object to be deleted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Guarded {
     pub(super) kind: Kind,
     pub(super) name: String,
-    /// Of a CustomResourceDefinition, what it defines.
+    /// The spec of a CustomResourceDefinition.
     pub(super) spec: Spec,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Version {
 }
 
 impl Guarded {
-    /// What is to be listed. Whatever becomes part of a path is checked.
+    /// The lists to read. Every part of their paths is checked.
     pub(super) fn listings(&self) -> Result<Vec<Listing>, Unlisted> {
         match self.kind {
             Kind::Namespace => {

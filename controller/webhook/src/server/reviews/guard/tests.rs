@@ -1,4 +1,4 @@
-//! What is asked, and what is answered.
+//! The lists that are read, and the answers.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ const PODS: &str = "/api/v1/namespaces/shop/pods";
 const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
 const WIDGETS: &str = "/apis/example.com/v2/widgets";
 
-/// An apiserver that answers what begins so, the first that fits, and nothing else.
+/// An apiserver that gives the first answer whose path is a prefix of the request's, and otherwise
+/// 404.
 async fn apiserver(answers: Vec<(String, u16, String)>) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -31,7 +32,7 @@ async fn apiserver(answers: Vec<(String, u16, String)>) -> Client {
             let answer = format!(
                 "HTTP/1.1 {code} x\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
             );
-            // Who reads too much hangs up.
+            // A client that has read too much closes the connection.
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
@@ -84,7 +85,7 @@ fn versions() -> Value {
     json!([{"name": "v1", "served": true}, {"name": "v2", "served": true, "storage": true, "schema": {}}])
 }
 
-/// Why it stays; `None` where it goes.
+/// Why the object stays; `None` if it may go.
 async fn refusal(review: &[u8], judge: &Judge) -> Option<String> {
     let answer = match look(review).unwrap() {
         Look::Answer(answer) => answer,

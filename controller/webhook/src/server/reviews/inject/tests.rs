@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Gives the pod a container, but for pods of some names.
+/// Gives each pod a container, except pods of some names.
 #[derive(Debug)]
 struct Adds;
 
@@ -118,7 +118,7 @@ fn pod_beyond_a_limit_is_refused_before_it_is_read() {
     );
 }
 
-/// An apiserver that has one namespace, and answers as often as it is asked.
+/// An apiserver that has one namespace, and answers any number of requests.
 async fn apiserver(team: &'static str) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -174,7 +174,8 @@ async fn a_namespace_that_is_not_known_is_asked_for_and_decides() {
             is_changed,
             "{team}"
         );
-        // What is none, and what the apiserver does not have, leaves it to the failure policy.
+        // For an invalid name, and for a namespace that the apiserver does not have, the failure
+        // policy decides.
         for namespace in ["gone", "new/../../nodes"] {
             let Look::Asks(question) = looked("new", &pod).unwrap() else {
                 panic!("it is known")

@@ -1,4 +1,4 @@
-//! What becomes of new and changed pods before the apiserver stores them.
+//! Changes to new and changed pods before the apiserver stores them.
 
 pub(crate) mod injection;
 pub(crate) mod pod_pinning;

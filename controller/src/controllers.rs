@@ -1,4 +1,4 @@
-//! The controllers: one for each kind that is worked on. A kind comes in with its module and a line of [`ALL`].
+//! The controllers: one for each enabled kind. A new kind needs its module and a line of [`ALL`].
 
 mod broadcastjob;
 pub(crate) mod cloneset;
@@ -70,7 +70,7 @@ struct Entry {
     explained: Option<ExplainedKind>,
 }
 
-/// A kind whose objects are explained.
+/// A kind that `explain` knows.
 #[derive(Clone, Copy)]
 pub(crate) struct ExplainedKind {
     pub(crate) resource: Resource,
@@ -116,7 +116,7 @@ impl Entry {
     }
 }
 
-/// The kinds whose objects are explained.
+/// The kinds that `explain` knows.
 pub(crate) fn all_explained() -> impl Iterator<Item = &'static ExplainedKind> {
     ALL.iter().filter_map(|entry| entry.explained.as_ref())
 }
@@ -127,14 +127,14 @@ pub(crate) fn explained(name: &str) -> Option<&'static ExplainedKind> {
     all_explained().find(|kind| kind.names().contains(&name))
 }
 
-/// The resources, by plural, of which no object is taken in, each with the reason.
+/// The resources, by plural, whose objects are refused, each with the reason.
 pub(crate) fn closed(gates: Gates) -> BTreeMap<&'static str, String> {
     ALL.iter()
         .filter_map(|entry| Some((entry.resource.plural, (entry.closed)(gates)?)))
         .collect()
 }
 
-/// Registers the metrics of the kinds that are worked on.
+/// Registers the metrics of the enabled kinds.
 pub(crate) fn register(registry: &mut Registry, kinds: &mut Kinds, reader: &mut Reader<'_>) {
     for entry in ALL.iter().filter(|entry| kinds.has(entry.resource.kind)) {
         (entry.register)(registry, reader);
@@ -152,12 +152,12 @@ pub(crate) struct Starter<'a> {
     pub(crate) tasks: &'a Supervisor,
     /// What the controllers read.
     pub(crate) stores: Stores,
-    /// End with the last reconcile after the process was asked to end.
+    /// They end with the last reconcile after the process was told to stop.
     pub(crate) drivers: TaskTracker,
 }
 
 impl Starter<'_> {
-    /// Starts the controllers of the kinds that are worked on.
+    /// Starts the controllers of the enabled kinds.
     pub(crate) fn start_all(&mut self) {
         ALL.iter().for_each(|entry| (entry.start)(self));
         self.kinds.tell_of_unknown();

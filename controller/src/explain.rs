@@ -1,4 +1,4 @@
-//! What `explain` looks at, and how it prints.
+//! The input of `explain`, and its output.
 
 pub(crate) mod leader;
 pub(crate) mod look;

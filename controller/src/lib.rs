@@ -1,4 +1,4 @@
-//! The controller: what it is started with, what it reads, who acts, and what it serves.
+//! The controller: its settings, the stores that it reads, its controllers, and its servers.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

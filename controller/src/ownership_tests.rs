@@ -1,4 +1,4 @@
-//! What a tenant can make of an uid that everybody may read: nothing.
+//! Any user can read a uid. A tenant gains nothing from it.
 
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ fn job(namespace: &str, name: &str, owner: &str) -> Value {
     job
 }
 
-/// In the victim's namespace one genuine object of each kind and one of a foreign owner kind; the same in another.
+/// In the victim's namespace one genuine object of each kind and one with a foreign kind of owner;
+/// the same objects in another namespace.
 fn stores() -> (CloneSetController, nodeimage::NodeImageController) {
     let mut all = Stores::default();
     let stores = CloneSetController::new(&mut all.reader());
@@ -147,7 +148,7 @@ fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
             .collect()
     };
     assert_eq!(names(), [("victim".into(), "genuine".into())]);
-    // A CloneSet of the name that the attacker's pods claim, with an uid of its own.
+    // A CloneSet with the name that the attacker's pods claim, but with a uid of its own.
     let mut set = (*stores.sets.get("victim", "web").unwrap().0).clone();
     set.metadata.namespace = Some("attacker".to_owned());
     set.metadata.uid = Some("u-attacker".to_owned());

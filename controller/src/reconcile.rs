@@ -1,4 +1,4 @@
-//! What the controllers have in common.
+//! The parts that controllers share.
 
 pub(crate) mod controller;
 pub(crate) mod ended;

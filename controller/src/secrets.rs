@@ -1,9 +1,9 @@
-//! Pull secrets for daemons, which have no right to read secrets: each gets what the pulls of its own node name, and
-//! nothing else.
+//! Pull secrets for daemons, which have no right to read secrets: each daemon gets the secrets that
+//! the pulls of its own node name, and nothing else.
 //!
-//! A daemon shows its own service account token, issued for the controller's audience. Its node is the one that the
-//! token was issued for, so a daemon cannot speak for another node; and what a pull names is the controller's word, in
-//! the NodeImage's spec, which no daemon can write.
+//! A daemon shows its own service account token, issued for the controller's audience. Its node is
+//! the one that the token was issued for, so a daemon cannot speak for another node. The controller
+//! writes the names of a pull's secrets into the NodeImage's spec, which no daemon can write.
 
 mod allowance;
 pub mod keyring;
@@ -51,7 +51,7 @@ const LIMITS: Limits = Limits {
     end: Duration::from_secs(5),
 };
 
-/// The service: who may ask, and how to find the answer.
+/// The service: which callers it accepts, and how it finds the answer.
 #[derive(Clone)]
 pub struct PullSecretsService {
     client: Client,
@@ -62,7 +62,8 @@ pub struct PullSecretsService {
 #[derive(Debug, Clone)]
 struct CallersNode(Name);
 
-/// What stands before the service: a call without an accepted token ends here, and nothing of its message is read.
+/// Checks the token before the service: a call without an accepted token ends here, and nothing of
+/// its message is read.
 #[derive(Clone)]
 struct Gate {
     tokens: Arc<Tokens>,
@@ -90,7 +91,8 @@ impl Gate {
             Ok(node) => node,
             Err(status) => {
                 let (peer, code, why) = (caller.peer(), status.code(), status.message());
-                // What anybody can cause at any rate is not for the log: no token, or too many of them.
+                // Failures that any client can cause at any rate are not logged: no token, or too
+                // many of them.
                 if code == Code::ResourceExhausted || bearer(request.headers()).is_err() {
                     debug!(%peer, ?code, why, "pull secrets refused");
                 } else {
@@ -123,7 +125,7 @@ impl Service<http::Request<Incoming>> for Gate {
 }
 
 impl PullSecretsService {
-    /// A service that answers to one service account, the daemons'.
+    /// A service that answers only one service account, the daemons'.
     pub fn new(client: Client, namespace: &str, service_account: &str) -> PullSecretsService {
         let username = format!("system:serviceaccount:{namespace}:{service_account}");
         PullSecretsService {
@@ -132,7 +134,7 @@ impl PullSecretsService {
         }
     }
 
-    /// What the node's NodeImage names for the pull.
+    /// The secrets that the node's NodeImage names for the pull.
     async fn references(
         &self,
         node: &Name,

@@ -1,4 +1,4 @@
-//! What the controller is started with.
+//! The settings that the controller starts with.
 
 pub mod flags;
 pub mod gates;

@@ -1,4 +1,4 @@
-//! What statuses say, and how often they are written.
+//! Statuses: reports, metrics, and how often they are written.
 
 pub(crate) mod metric;
 pub(crate) mod refused;

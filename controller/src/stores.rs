@@ -1,4 +1,4 @@
-//! What the controller reads, and how it finds it.
+//! The stores that the controller reads, and their indexes.
 
 pub(crate) mod configuration;
 pub(crate) mod custom_resources;

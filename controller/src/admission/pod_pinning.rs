@@ -1,5 +1,5 @@
-//! New pods of workloads that are not ours go where their records say: which of them the pod webhook is called for, and what it
-//! answers.
+//! New pods of workloads that are not ours run where their records say: for which of them the pod
+//! webhook is called, and what it answers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,18 +20,18 @@ use crate::admission::pod_states::{TargetKind, age, of_workload};
 use crate::admission::webhook_rules::{WebhookRule, WebhookRules};
 use crate::stores::watched::Watched;
 
-/// Who pins pods, and for whose the pod webhook is called.
+/// Decides what pins pods, and for which of them the pod webhook is called.
 pub(crate) struct PodPinning {
     by: PinnedBy,
     fail_closed: bool,
     /// Namespaces for whose pods the webhook is not called.
     protected: BTreeSet<String>,
     asks: Arc<WebhookRules>,
-    /// `None` where PersistentPodStates are not worked on.
+    /// `None` if PersistentPodStates are disabled.
     records: Option<Arc<Store<Watched<PersistentPodState>>>>,
-    /// How often records came, went or got another spec.
+    /// How often records came, went or changed their spec.
     changes: AtomicU64,
-    /// What followed from the records after so many changes.
+    /// The scope that was computed after this number of changes.
     scope: Mutex<Option<(u64, Arc<Scope>)>>,
 }
 
@@ -60,13 +60,13 @@ impl PodPinning {
         pinning
     }
 
-    /// To be told when it was written for whose pods the webhook is called.
+    /// Adds a hook, called when it was written for which pods the webhook is called.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.asks.on_written(hook);
     }
 
     fn follow(self: &Arc<Self>, states: &Store<Watched<PersistentPodState>>) {
-        // The store holds its hooks, so a hook must not hold the store.
+        // The store owns its hooks. A hook that held the store would be a reference cycle.
         let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
         states.on_change(move |change| {
             let is_same =
@@ -78,7 +78,7 @@ impl PodPinning {
         });
     }
 
-    /// Who pins the pods of the object's workload.
+    /// What pins the pods of the object's workload.
     pub(crate) fn of(&self, state: &PersistentPodState) -> Pinning {
         if TargetKind::of(state) == TargetKind::Ours {
             return Pinning::AtCreation;
@@ -108,7 +108,7 @@ impl PodPinning {
             .is_some_and(|namespace| self.protected.contains(namespace))
     }
 
-    /// For whose pods the webhook is to be called.
+    /// For which pods the webhook is to be called.
     fn scope(&self) -> Option<Arc<Scope>> {
         let changes = self.changes.load(Ordering::Acquire);
         let mut last = self.scope.lock();
@@ -143,7 +143,7 @@ impl PodPinning {
 
 impl WebhookRule for PodPinning {
     fn add_to(&self, asks: &mut Asks) -> bool {
-        // Changes of the store come after it is complete, too, so nothing more is to be waited for.
+        // The store reports changes after it is complete, too, so there is no need to wait.
         let Some(scope) = self
             .records
             .as_ref()
@@ -157,7 +157,7 @@ impl WebhookRule for PodPinning {
     }
 }
 
-/// Whether a change of a record bears on no scope, as that of a status.
+/// Whether a change of a record changes no scope, such as a change of its status.
 fn is_same(old: &Watched<PersistentPodState>, new: &Watched<PersistentPodState>) -> bool {
     let of = |state: &Watched<PersistentPodState>| {
         (
@@ -169,7 +169,7 @@ fn is_same(old: &Watched<PersistentPodState>, new: &Watched<PersistentPodState>)
     of(old) == of(new)
 }
 
-/// The workload that the object is of.
+/// The object's workload.
 fn workload(state: &PersistentPodState) -> PinnedWorkload {
     let target = &state.spec.target_ref;
     PinnedWorkload {

@@ -11,14 +11,14 @@ use jiff::Timestamp;
 use crate::stores::custom_resources::STATES_BY_TARGET;
 use crate::stores::watched::Watched;
 
-/// Which kind of workload an object is of.
+/// The kind of workload that an object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TargetKind {
     /// An Advanced StatefulSet.
     Ours,
     /// Kubernetes' own.
     Native,
-    /// Of another controller, or of none.
+    /// A kind of another controller, or an unknown one.
     Other,
 }
 
@@ -33,13 +33,13 @@ impl TargetKind {
     }
 }
 
-/// Group, kind and name count, the version does not.
+/// Group, kind and name must match; the version does not matter.
 fn is_of(state: &PersistentPodState, (api_version, kind, name): (&str, &str, &str)) -> bool {
     let target = &state.spec.target_ref;
     target.name == name && target.kind == kind && group(&target.api_version) == group(api_version)
 }
 
-/// The one that keeps the records of this workload: the oldest, where there are several.
+/// The object that keeps the records of this workload: the oldest, if there are several.
 pub(crate) fn of_workload(
     states: &Store<Watched<PersistentPodState>>,
     namespace: &str,
@@ -53,7 +53,7 @@ pub(crate) fn of_workload(
         .map(|state| state.0.clone())
 }
 
-/// The one that keeps the records of this Advanced StatefulSet.
+/// The object that keeps the records of this Advanced StatefulSet.
 pub(crate) fn of_set(
     states: &Store<Watched<PersistentPodState>>,
     namespace: &str,
@@ -70,7 +70,7 @@ pub(crate) fn of_set(
     )
 }
 
-/// The name of the one that counts in place of this one.
+/// The name of the object that counts in place of this one.
 pub(crate) fn rival(
     states: &Store<Watched<PersistentPodState>>,
     state: &PersistentPodState,
@@ -89,7 +89,8 @@ pub(crate) fn rival(
         .filter(|_| first.metadata.uid != state.metadata.uid)
 }
 
-/// The one of a StatefulSet of the same name, Kubernetes' own or ours, whose pods this one's workload may have taken over.
+/// The object of a StatefulSet of the same name, Kubernetes' own or ours, whose pods this object's
+/// workload may have taken over.
 pub(crate) fn predecessor(
     states: &Store<Watched<PersistentPodState>>,
     state: &PersistentPodState,
@@ -111,7 +112,7 @@ pub(crate) fn predecessor(
     )
 }
 
-/// The older ones of a namespace count first.
+/// The age of an object: in a namespace the older ones count first.
 pub(crate) fn age(state: &Watched<PersistentPodState>) -> (Option<Timestamp>, String) {
     (
         state

@@ -1,4 +1,4 @@
-//! Which budgets of a namespace count, and in which namespaces there are any.
+//! Which budgets of a namespace count, and which namespaces have budgets.
 
 pub(in crate::budgets) mod holding;
 mod uncached;
@@ -20,7 +20,7 @@ use crate::budgets::{Budget, BudgetKey, PodBudgets};
 use crate::stores::watched::by_namespace;
 
 impl PodBudgets {
-    /// The budgets of a namespace that hold pods: of each kind the oldest.
+    /// The budgets of a namespace that hold pods: the oldest of each kind.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Budget> {
         let kinds = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS];
         kinds
@@ -28,7 +28,7 @@ impl PodBudgets {
             .concat()
     }
 
-    /// Wakes the budgets of a kind that may hold the pod; false where there is none.
+    /// Wakes the budgets of a kind that may hold the pod; false if there is none.
     pub(crate) fn wake_holders(&self, resource: Resource, pod: &Pod, queue: &Queue<Key>) -> bool {
         let namespace = &pod.metadata.namespace;
         let mut holders = self.counting(resource, namespace);
@@ -43,14 +43,14 @@ impl PodBudgets {
         is_held
     }
 
-    /// Those of one kind.
+    /// The budgets of one kind that hold pods.
     pub(crate) fn counting(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
         let mut all = self.of_kind(resource, namespace);
         share::keep_oldest(&mut all, Budget::age);
         all
     }
 
-    /// The budgets of a kind and a namespace that are not over.
+    /// The budgets of a kind and a namespace that still hold pods.
     fn of_kind(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
         let mut all: Vec<_> = if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
             let by = &by_namespace();
@@ -77,7 +77,8 @@ impl PodBudgets {
         all
     }
 
-    /// Why a budget holds no pod, where its namespace has too many that are older. One that goes says what else becomes of it.
+    /// Why a budget holds no pod, if its namespace has too many older ones. A budget that is being
+    /// deleted reports other causes.
     pub(crate) fn beyond(&self, budget: &Budget) -> Option<String> {
         let BudgetKey { resource, key } = budget.key();
         let all = self.of_kind(resource, &key.namespace);
@@ -86,7 +87,7 @@ impl PodBudgets {
         is_beyond.then(|| share::beyond(resource.kind, &key.namespace, &key.name, "holds no pod"))
     }
 
-    /// The budget that may come to count by a change: one that ends leaves its place.
+    /// The budget that may start to count after a change, because one that ends makes room.
     pub(crate) fn comes_to_count(
         &self,
         resource: Resource,
@@ -100,8 +101,8 @@ impl PodBudgets {
         self.last_that_counts(resource, ends?.namespace())
     }
 
-    /// The youngest budget of a kind that counts in a namespace, where there may be others: by the end of an older one it may have
-    /// come to count.
+    /// The youngest budget of a kind that counts in a namespace, if there may be others: it may
+    /// count only since an older one ended.
     pub(in crate::budgets) fn last_that_counts(
         &self,
         resource: Resource,
@@ -115,8 +116,9 @@ impl PodBudgets {
         Some(last.key().key)
     }
 
-    /// The namespaces with budgets, but for protected ones, each with whether one of them holds pods that are not ready. What comes
-    /// later takes no place from others.
+    /// The namespaces with budgets, except protected ones, each with whether one of its budgets
+    /// holds pods that are not ready. Older namespaces come first, so that a later one takes no
+    /// place from them.
     pub(in crate::budgets) fn namespaces_of_budgets(&self) -> Vec<(String, bool)> {
         let unavailable = self
             .unavailable()

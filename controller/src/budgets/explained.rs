@@ -1,4 +1,4 @@
-//! What `explain` says of a plan: which steps the controller carries out now, and which ones a budget holds.
+//! `explain` of a plan: which steps the controller carries out now, and which ones a budget holds.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use crate::budgets::{Budget, BudgetKey, PodBudgets};
 
 impl PodBudgets {
-    /// The copy of a budget, where `explain` has granted something from it.
+    /// The copy of a budget, if `explain` has granted something from it.
     pub(in crate::budgets) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
         self.parts.copies.as_ref()?.lock().get(budget).cloned()
     }
 
-    /// The plan without the steps that a budget refuses now, and these steps as failures: by the rules of [`Self::admitted`], and
-    /// for evictions by those of the webhook. What budgets grant stands in copies of their ledgers.
+    /// The plan without the steps that a budget refuses now, and these steps as failures: by the
+    /// rules of [`Self::admitted`], and for evictions by those of the webhook. Reservations are
+    /// made in copies of the ledgers.
     pub(crate) async fn explained(&self, plan: &Plan, owner: &Owner) -> (Plan, Vec<Failure>) {
         let (plan, mut held) = self.admitted(Cow::Borrowed(plan), owner).await;
         let mut plan = plan.into_owned();
@@ -57,7 +58,7 @@ impl PodBudgets {
         };
         let refusal = match self.review(disruption).await {
             Ok(Some(refusal)) => refusal,
-            // Of a pod that no budget of ours holds, the webhook says nothing.
+            // The webhook does not answer for a pod that no budget of ours holds.
             Ok(None) => {
                 let stores = self.parts.stores.as_ref()?;
                 let pod = stores.pods.get(namespace, name)?;
@@ -72,8 +73,8 @@ impl PodBudgets {
         ))
     }
 
-    /// How long this process waits before it looks at an object of ours again, by `<plural>/<namespace>/<name>`: `explain` asks
-    /// the leader.
+    /// How long this process waits before it reconciles an object of ours again, by
+    /// `<plural>/<namespace>/<name>`: `explain` asks the leader.
     pub(crate) fn wait_of(&self, object: &str) -> Option<Value> {
         let mut parts = object.splitn(3, '/');
         let (plural, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);

@@ -59,7 +59,7 @@ fn the_worst_of_what_came_of_a_plan_says_when_to_look_again() {
             Some(600),
             Next::Again(said()),
         ),
-        // What a budget holds is tried again soon.
+        // A write that a budget refused is tried again soon.
         (
             vec![failure(429, true, false)],
             Ok(true),
@@ -72,7 +72,7 @@ fn the_worst_of_what_came_of_a_plan_says_when_to_look_again() {
             Some(2),
             Next::After(HELD),
         ),
-        // Of the status alone.
+        // Only the status was refused.
         (vec![], Err(refused), None, after(60)),
     ] {
         let plan = Plan {
@@ -86,7 +86,7 @@ fn the_worst_of_what_came_of_a_plan_says_when_to_look_again() {
             "{outcome:?} {status:?} {look_again:?}"
         );
     }
-    // A template waits for its author; a policy or a right may be mended by another.
+    // The author has to correct a template. For a policy or a right another user may do so.
     for (code, next_) in [(422, Next::Done), (400, Next::Done), (403, after(60))] {
         let template = Failure {
             deed: Deed::of(Verb::Validate, POD_TEMPLATES),

@@ -34,7 +34,8 @@ impl Controlled for DaemonSetOwner {
         (reader.read(), ())
     }
 
-    /// Wakes a DaemonSet when a pod of another one of its name, or what a node is to it, changes.
+    /// Wakes a DaemonSet when a pod of another DaemonSet of its name changes, or a node changes in
+    /// a way that concerns it.
     fn wake(reads: &DaemonSetController, queue: &Arc<Queue<Key>>) {
         let news = AllNews::default();
         let of_sets = news.clone();
@@ -114,7 +115,7 @@ fn wake_for_nodes(reads: &DaemonSetController, queue: &Arc<Queue<Key>>, news: Al
     });
 }
 
-/// A pod of another DaemonSet of that name: it may be about to be left to this one.
+/// A pod of another DaemonSet of that name may soon be orphaned for this one.
 fn wake_for_name(queue: &Queue<Key>, sets: &Store<Watched<DaemonSet>>, pod: &Metadata) {
     if let Some(owner) = pod.controller().filter(|owner| &*owner.kind == "DaemonSet")
         && let Some(set) = sets.get(&pod.namespace, &owner.name)

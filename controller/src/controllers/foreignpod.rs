@@ -1,4 +1,5 @@
-//! Pods that no workload of ours owns, and that wait for something that the pod webhook gave them.
+//! Pods that no workload of ours owns, and that wait for something that the pod webhook added to
+//! them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) struct ForeignPodController {
 impl Controller for ForeignPodController {
     const RESOURCE: Resource = object::PODS;
     const NAME: &'static str = "foreignpod";
-    // What waits does so though SidecarSets are not worked on any more.
+    // A pod that waits does so even if SidecarSets are disabled meanwhile.
     const WHATEVER_KINDS: bool = true;
 
     fn new(reader: &mut Reader<'_>) -> Self {
@@ -34,7 +35,7 @@ impl Controller for ForeignPodController {
         }
     }
 
-    /// Wakes a pod as long as it waits, and when it no longer does.
+    /// Wakes a pod while it waits, and when it no longer does.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, context) = (queue.clone(), context.clone());
         self.pods.on_change(move |change| match change {
@@ -58,7 +59,7 @@ impl Controller for ForeignPodController {
         if let Err(next) = context.settled(&uid).await {
             return next;
         }
-        // As it is once its last writes are seen.
+        // The pod after the store has seen its last writes.
         let Some(pod) = pod().filter(|pod| pod.metadata.uid == uid && concerns(pod)) else {
             return Next::Done;
         };

@@ -53,18 +53,19 @@ pub(crate) trait Controlled:
     const NAME: &'static str;
     /// Whether its status says with which older objects its selector overlaps.
     const REPORTS_OVERLAP: bool;
-    /// Whether a decision reads nodes for more than to spread pods.
+    /// Whether a decision reads nodes for other reasons than to spread pods.
     const READS_NODES: bool;
-    /// What only this kind reads.
+    /// The stores that only this kind reads.
     type Own: Send + Sync + 'static;
 
-    /// Says what it reads: its objects, and what only this kind does.
+    /// Declares its reads: its objects, and the stores that only this kind reads.
     fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, Self::Own);
 
     /// Registers hooks beyond those of every owner of pods.
     fn wake(_reads: &PodOwnerController<Self>, _queue: &Arc<Queue<Key>>) {}
 
-    /// PodOwnerController what only this kind's snapshot has, and narrows what all kinds read.
+    /// Adds the parts of the snapshot that only this kind has, and narrows those that all kinds
+    /// read.
     fn observe(
         reads: &PodOwnerController<Self>,
         set: &Watched<Self::Object>,
@@ -73,10 +74,10 @@ pub(crate) trait Controlled:
         assigns_by_scheduler: bool,
     ) -> Self;
 
-    /// How many pods the object has or wants, by the numbers that are at hand.
+    /// How many pods the object has or wants, by numbers that need no count.
     fn pods(set: &Self::Object) -> i32;
 
-    /// Whether a status is written at once, and not at most once in a second.
+    /// Whether a status is written at once, instead of at most once a second.
     fn is_urgent(old: Option<&Self::Status>, new: &Self::Status) -> bool;
 }
 
@@ -84,7 +85,7 @@ pub(crate) trait Controlled:
 pub(crate) struct PodOwnerController<K: Controlled> {
     pub(crate) sets: Objects<K>,
     pub(crate) of_pods: PodSetReads,
-    /// What only this kind reads.
+    /// The stores that only this kind reads.
     pub(crate) own: K::Own,
     told: Reported,
     ended: EndedPods<K::Ended>,

@@ -1,5 +1,5 @@
-//! The PodUnavailableBudget controller: counts the pods of budgets and settles what was granted. Who grants is
-//! [`crate::budgets`], on every replica.
+//! The PodUnavailableBudget controller: counts the pods of budgets and settles reservations. Grants
+//! are made by [`crate::budgets`], on every replica.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Controller for PodUnavailableBudgetController {
             each(change, |budget| to.add(Key::of(budget)));
         });
         let (to, budgets) = (queue.clone(), self.budgets.clone());
-        // Its own, or another that may hold the same pods.
+        // Its own native budget, or another that may hold the same pods.
         self.natives.on_change(move |change| {
             each(change, |native| {
                 let beside = budgets.by_index(&by_namespace(), native.namespace());
@@ -146,7 +146,8 @@ impl Controller for PodUnavailableBudgetController {
 }
 
 impl PodUnavailableBudgetController {
-    /// What is counted; or when to look again, where less is known than was known before.
+    /// The input of a count; or when to look again, if the stores know less than an earlier count
+    /// did.
     pub(crate) async fn observe(
         &self,
         budgets: &PodBudgets,
@@ -249,7 +250,7 @@ impl Explains for PodUnavailableBudgetController {
         let Ok(mut snapshot) = self.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
-        // What a running controller has written, its condition tells.
+        // The condition says what a running controller has written.
         let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
         snapshot.asked = Asked::told(conditions);
         let now = Timestamp::now();

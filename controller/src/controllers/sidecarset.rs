@@ -1,4 +1,5 @@
-//! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
+//! The SidecarSet controller: which pods concern a SidecarSet, which stores it reads, and its
+//! rounds.
 
 mod metric;
 mod observe;
@@ -161,7 +162,7 @@ impl Controller for SidecarSetController {
 }
 
 impl SidecarSetController {
-    /// The conditions of pods speak no more of a SidecarSet that is gone.
+    /// Removes a SidecarSet that is gone from the conditions of pods.
     async fn forget(&self, context: &Context, name: &str) -> Next {
         let uid = format!("gone/{name}");
         if let Err(next) = context.settled(&uid).await {
@@ -199,10 +200,12 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
     sets.is_synced() && !sets.is_missing() && !is_known()
 }
 
-/// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
+/// How long after the writes for a SidecarSet that is gone the next round checks whether the stores
+/// have seen all of them.
 const WRITTEN: Duration = Duration::from_secs(1);
 
-/// How long the SidecarSet of this name waits when one pod of it changes, or may change, as by the room of a budget.
+/// How long the SidecarSet of this name waits when one pod of it changes, or may change, for
+/// example because a budget has capacity.
 fn pace_of(sets: &Store<Watched<SidecarSet>>, name: &str, is_new: bool) -> Duration {
     let matched = sets
         .get("", name)
@@ -210,9 +213,10 @@ fn pace_of(sets: &Store<Watched<SidecarSet>>, name: &str, is_new: bool) -> Durat
     pace(matched.unwrap_or(0), is_new)
 }
 
-/// How long the change of one pod waits for that of others. A decision looks at all pods: where there are a thousand, and a hundred
-/// of them change in a second, one after each change would take a processor for itself. For a pod that was just created there is
-/// nothing to do but to count it, and beside many it is counted with others: who creates pods waits for answers of this process, too.
+/// How long the change of one pod waits for changes of others. A decision reads all pods. With a
+/// thousand of them, of which a hundred change in a second, a decision after each change would take
+/// a processor for itself. A pod that was just created only has to be counted, and with many others
+/// it is counted together: the author of pods waits for answers of this process, too.
 fn pace(matched: i32, is_new: bool) -> Duration {
     const FEW: i32 = 100;
     const LONGEST: Duration = Duration::from_millis(500);
@@ -251,7 +255,7 @@ impl Explains for SidecarSetController {
             return look.is_missing::<Self>();
         };
         let asks = Arc::<WebhookRules>::default();
-        // Where the entries are not ours to read there are none, and nothing is added to them.
+        // Without the right to read the entries there are none, and nothing is added to them.
         asks.connect(PodWebhook::looked_at(Some(
             Added::read(&look.client).await.unwrap_or_default(),
         )));
@@ -264,7 +268,7 @@ impl Explains for SidecarSetController {
         );
         let (mut snapshot, now) = (self.observe(&set, &injection), Timestamp::now());
         if snapshot.asked != Asked::Never {
-            // What a running controller has seen, its condition tells.
+            // The condition says what a running controller has seen.
             snapshot.asked = Asked::told(&set.0);
         }
         let plan = decide(&snapshot, now);

@@ -41,7 +41,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use workloads::{Workloads, is_namesake, wake_owners};
 
-/// At least between two writes of a status where only numbers of pods differ.
+/// The shortest time between two writes of a status that differs only in numbers of pods.
 const PACE: Duration = Duration::from_secs(10);
 
 /// What a decision is made of.

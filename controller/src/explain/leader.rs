@@ -1,4 +1,4 @@
-//! What only the leader knows: how long it waits before it tries again.
+//! The state that only the leader has: how long it waits before it tries again.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use tokio::time::timeout;
 
 use super::printed::Wait;
 
-/// The leader answers from memory.
+/// The longest wait for the leader's answer, which needs no calls.
 const WITHIN: Duration = Duration::from_secs(2);
 /// The most bytes of its answer.
 const LARGEST: usize = 1024;
 
-/// How long the leader waits before it looks at an object again.
+/// How long the leader waits before it reconciles an object again.
 ///
 /// # Errors
-/// Why the leader does not say so, in words.
+/// Why the leader does not say so, as part of a message.
 pub(crate) async fn wait(
     client: &Client,
     run: &Run,
@@ -41,7 +41,7 @@ pub(crate) async fn wait(
     answered.map_err(|failed| unreachable(failed.to_string()))
 }
 
-/// Where the leader tells of itself: its identity is the name of its pod and something random.
+/// The address of the leader's state: its identity is the name of its pod and a random part.
 async fn address(client: &Client, run: &Run) -> Option<SocketAddr> {
     let namespace = run
         .leader_elect_namespace

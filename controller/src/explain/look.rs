@@ -1,4 +1,4 @@
-//! What is explained, and what a controller needs for it.
+//! The object to explain, and the inputs of its controller.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::settings::timings;
 use crate::stores::reads::{Namespaces, Stores};
 use crate::stores::watched::by_namespace;
 
-/// A controller that prints its plan for an object in place of carrying it out.
+/// A controller that can print its plan for an object instead of carrying it out.
 pub(crate) trait Explains: Controller {
     /// The kind of the object.
     type Object: CustomResourceExt;
-    /// Whether `--node` asks what a drain would get.
+    /// Whether `--node` shows the result of a drain.
     const OF_NODES: bool = false;
 
-    /// Whether the plan depends on nodes, by what else was read.
+    /// Whether the plan depends on nodes, by the objects that were read so far.
     fn reads_nodes(&self) -> bool {
         true
     }
@@ -41,27 +41,27 @@ pub(crate) trait Explains: Controller {
     async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained>;
 }
 
-/// The object that is explained.
+/// The object to explain.
 pub(crate) struct Look<'a> {
     pub(crate) client: Client,
     pub(crate) namespaces: Namespaces,
     /// The flags of the controller.
     pub(crate) run: &'a Run,
     pub(crate) name: &'a str,
-    /// The node of which it is said what a drain would get.
+    /// The node for which the result of a drain is shown.
     pub(crate) node: Option<&'a str>,
     pub(crate) gates: Gates,
     pub(crate) resize: Ability,
 }
 
 impl Look<'_> {
-    /// The stores of budgets of the kinds that are worked on.
+    /// The stores of budgets of the enabled kinds.
     fn budget_stores(&self, stores: &mut Stores) -> BudgetStores {
         let mut kinds = Kinds::parse(&self.run.custom_resource_enable);
         BudgetStores::new(&mut stores.reader(), |kind| kinds.has(kind))
     }
 
-    /// The budgets that were read. What they grant stands in copies.
+    /// The budgets that were read. Reservations are made in copies.
     pub(crate) fn budgets(&self, stores: &BudgetStores) -> Arc<PodBudgets> {
         let patience = timings::patience(self.run);
         PodBudgets::only_read(
@@ -72,7 +72,8 @@ impl Look<'_> {
         )
     }
 
-    /// The plan as the controller carries it out now, where the steps wait that a budget refuses; and what comes of these steps.
+    /// The plan as the controller carries it out now, in which steps wait that a budget refuses;
+    /// and the results of these steps.
     pub(crate) async fn carried_out<T: Object>(
         &self,
         plan: &Plan,
@@ -99,7 +100,7 @@ impl Look<'_> {
         Explained::new((C::RESOURCE.kind, name), plan, status, old)
     }
 
-    /// Adds what a drain of the node would get, or which nodes could be drained.
+    /// Adds the result of a drain of the node, or which nodes could be drained.
     pub(crate) async fn with_drains(
         &self,
         mut explained: Explained,
@@ -160,7 +161,7 @@ impl Look<'_> {
         bail!("there is no {kind} {name:?} in namespace {namespace:?}; see {everywhere}")
     }
 
-    /// Reads what the controller is made of, and has it explain the object.
+    /// Reads the inputs of the controller, and lets it explain the object.
     ///
     /// # Errors
     /// The object does not exist, or the apiserver did not answer.

@@ -1,4 +1,4 @@
-//! How a plan is printed.
+//! The output of `explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,13 +9,13 @@ use berth_workload::plan::{Failure, Plan, Stage, Step, Waiting};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// Stands in the reason of a pod that waits for the workload's own limit.
+/// Part of the reason of a pod that waits for the workload's own limit.
 const WAITS: &str = "waits for maxUnavailable";
 
-/// The leader asks a budget again after a second, in seconds.
+/// The leader retries a budget after a second, in seconds.
 const AT_ONCE: f64 = 1.0;
 
-/// How long the leader waits before it looks at the object again.
+/// How long the leader waits before it reconciles the object again.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Wait {
     seconds: f64,
@@ -23,7 +23,7 @@ pub(crate) struct Wait {
     failures: u32,
 }
 
-/// What is printed.
+/// The content of the output.
 #[derive(Serialize)]
 pub(crate) struct Explained {
     #[serde(skip)]
@@ -31,13 +31,13 @@ pub(crate) struct Explained {
     /// Namespace and name.
     #[serde(skip)]
     pub(crate) name: String,
-    /// What stands above the lines of its pods.
+    /// The heading above the lines of its pods.
     #[serde(skip)]
     pub(crate) heading: &'static str,
-    /// The cause that holds the workload back, as the condition `Blocked` of its status has it.
+    /// The cause that blocks the workload, as in the condition `Blocked` of its status.
     pub(crate) blocked: Option<Value>,
-    /// How long the leader waits before it carries out the plan; `None` where there is nothing to carry out, or the leader does not
-    /// say.
+    /// How long the leader waits before it carries out the plan; `None` if there is nothing to
+    /// carry out, or the leader does not say.
     #[serde(serialize_with = "as_told")]
     pub(crate) wait: Option<Result<Wait, String>>,
     #[serde(flatten)]
@@ -46,11 +46,11 @@ pub(crate) struct Explained {
     pub(crate) drain: Option<NodeDrain>,
 }
 
-/// What a drain of a node would get now.
+/// The result of a drain of a node now.
 #[derive(Serialize)]
 pub(crate) struct NodeDrain {
     pub(crate) node: String,
-    /// What becomes of each pod of the budget that is there.
+    /// The result for each pod of the budget on the node.
     pub(crate) pods: Vec<Waiting>,
 }
 
@@ -85,7 +85,8 @@ impl Explained {
     }
 }
 
-/// The plan that is carried out now, where each pod of a step that a budget refuses waits. In a namespace a pod's name is enough.
+/// The plan that is carried out now, in which each pod of a step waits that a budget refuses.
+/// Within a namespace a pod's name is enough.
 pub(crate) fn with_waiting(
     plan: &Plan,
     admitted: Plan,
@@ -98,7 +99,7 @@ pub(crate) fn with_waiting(
         .collect();
     waiting.sort_by(|one, other| one.pod.cmp(&other.pod));
     let mut rest = admitted.waiting;
-    // Otherwise the reader raises maxUnavailable, and nothing comes of it.
+    // Otherwise the reader would raise maxUnavailable without any effect.
     for one in rest
         .iter_mut()
         .filter(|one| !held.is_empty() && one.reason.ends_with(WAITS))
@@ -144,7 +145,7 @@ fn waits(plan: &Plan, failure: &Failure, in_namespace: bool) -> Waiting {
     }
 }
 
-/// All reasons of a pod in its first line.
+/// Joins all reasons of a pod in its first line.
 fn one_line_each(waiting: Vec<Waiting>) -> Vec<Waiting> {
     let (mut lines, mut at) = (Vec::<Waiting>::new(), BTreeMap::new());
     for one in waiting {
@@ -246,7 +247,7 @@ fn when(wait: Option<&Result<Wait, String>>) -> String {
     }
 }
 
-/// Writes a line for each step, with what its pod waits for; gives the pods that have one.
+/// Writes a line for each step, with the reasons why its pod waits; returns the pods that have one.
 fn steps<'a>(f: &mut fmt::Formatter<'_>, plan: &'a Plan) -> Result<BTreeSet<&'a str>, fmt::Error> {
     let of_pods = plan.waiting.iter().filter(|one| !one.pod.is_empty());
     let waits: BTreeMap<&str, &Waiting> = of_pods.map(|one| (&*one.pod, one)).collect();
@@ -260,7 +261,7 @@ fn steps<'a>(f: &mut fmt::Formatter<'_>, plan: &'a Plan) -> Result<BTreeSet<&'a 
                 .map(|action| action.deed().to_string())
                 .collect();
             write!(f, "    - {} [{}]", step.reason, deeds.join(", "))?;
-            // A pod has its name, or its namespace and its name.
+            // The objects of a pod have its name, or its namespace and its name.
             let of_pod = step.objects().filter(|(kind, ..)| *kind == "Pod").find_map(
                 |(_, namespace, name)| {
                     waits

@@ -1,4 +1,4 @@
-//! What a controller of a kind is.
+//! The trait of a kind's controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,32 @@ use prometheus_client::registry::Registry;
 use crate::context::Context;
 use crate::stores::reads::Reader;
 
-/// What works on one kind: the stores that it reads.
+/// A controller of one kind, made of the stores that it reads.
 pub(crate) trait Controller: Send + Sync + Sized + 'static {
     /// The kind.
     const RESOURCE: Resource;
     /// Its name in logs and metrics.
     const NAME: &'static str;
-    /// Is there something to do for it whichever of our kinds are worked on?
+    /// Does it run whichever of our kinds are enabled?
     const WHATEVER_KINDS: bool = false;
 
-    /// Is there anything to do for the kind?
+    /// Can the controller do anything with these feature gates?
     fn is_possible(_: Gates) -> bool {
         true
     }
 
-    /// Why no object of the kind is taken in; `None` if they are.
+    /// Why objects of the kind are refused; `None` if they are accepted.
     fn closed(_: Gates) -> Option<String> {
         None
     }
 
-    /// Says what it reads.
+    /// Declares its reads.
     fn new(reader: &mut Reader<'_>) -> Self;
 
     /// Registers the metrics of its kind.
     fn register(_: &mut Registry, _: &mut Reader<'_>) {}
 
-    /// How long an object waits at least when a pod budget that refused it something has room.
+    /// The shortest wait of an object after a budget that refused it has capacity again.
     fn pace(&self, _: &Key) -> Duration {
         Duration::ZERO
     }

@@ -1,11 +1,12 @@
-//! What controllers know of pods that end again and again. Not kept over a restart: then those are counted anew.
+//! What controllers know of pods that end again and again. It is lost at a restart: then these pods
+//! are counted anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// By the uid of their workload.
+/// The state by the uid of the workload.
 #[derive(Debug)]
 pub(crate) struct EndedPods<T>(Arc<Mutex<BTreeMap<String, T>>>);
 
@@ -22,18 +23,18 @@ impl<T> Clone for EndedPods<T> {
 }
 
 impl<T: Clone + Default> EndedPods<T> {
-    /// Those of a workload.
+    /// The state of a workload.
     pub(crate) fn of(&self, uid: &str) -> T {
         self.0.lock().get(uid).cloned().unwrap_or_default()
     }
 
-    /// Changes what is known of a workload's.
+    /// Changes the state of a workload.
     pub(crate) fn note(&self, uid: &str, change: impl FnOnce(&mut T)) {
         let mut all = self.0.lock();
         change(all.entry(uid.to_owned()).or_default());
     }
 
-    /// The workload is gone.
+    /// To be called when the workload is gone.
     pub(crate) fn forget(&self, uid: &str) {
         self.0.lock().remove(uid);
     }

@@ -18,7 +18,8 @@ fn overlaps<K: PodOwner>(one: &K::Object, other: &K::Object) -> bool {
     overlap::overlap(&of(one), &of(other))
 }
 
-/// The names of older ones that overlap with this one, sorted. Nothing is written to an object because another came after it.
+/// The names of older workloads that overlap with this one, sorted. An object is never written to
+/// because a younger one overlaps with it.
 pub(crate) fn older<K: PodOwner<Object: CustomResource>>(
     sets: &Store<Watched<K::Object>>,
     set: &Watched<K::Object>,
@@ -32,17 +33,18 @@ pub(crate) fn older<K: PodOwner<Object: CustomResource>>(
     names
 }
 
-/// Who came first is less.
+/// The order of age: an older workload is less.
 fn age<T: CustomResource>(set: &Watched<T>) -> (Option<&Time>, &str) {
     (set.0.meta().creation_timestamp.as_ref(), set.name())
 }
 
-/// Wakes younger ones that overlap with one that comes, goes or changes its spec: they say so, or no longer do.
+/// Wakes younger workloads that overlap with one that comes, goes or changes its spec, because
+/// their status says so.
 pub(crate) fn wake<K: PodOwner<Object: CustomResource>>(
     sets: &Arc<Store<Watched<K::Object>>>,
     queue: &Arc<Queue<Key>>,
 ) {
-    // The store holds its hooks, so a hook must not hold the store.
+    // The store owns its hooks. A hook that held the store would be a reference cycle.
     let (queue, of) = (queue.clone(), Arc::downgrade(sets));
     sets.on_change(move |change| {
         let Some(sets) = of.upgrade() else { return };

@@ -1,4 +1,4 @@
-//! Who calls: the node of a token, looked at before anything else of a call is read.
+//! The caller's identity: the node of its token, checked before anything else of a call is read.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,13 +19,13 @@ use tonic::Status;
 
 use super::allowance::Allowance;
 
-/// Where the apiserver says which node a pod's token was issued on.
+/// The field in which the apiserver says which node a pod's token was issued on.
 pub(super) const NODE_CLAIM: &str = "authentication.kubernetes.io/node-name";
 /// The most TokenReviews at once.
 const REVIEWS: usize = 8;
 /// The longest wait for one of them, and for its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many tokens an address may have reviewed at once, and how long until it may have one more.
+/// How many tokens an address may have reviewed at once, and the wait before it may have one more.
 pub(super) const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(1);
 /// How long an accepted token is not reviewed again: a node pulls several images at a time.
@@ -33,7 +33,7 @@ const ACCEPTED: Duration = Duration::from_secs(10);
 /// The most accepted tokens that are remembered.
 const REMEMBERED: usize = 4096;
 
-/// Reviews tokens, few at once and few of each address.
+/// Reviews tokens: few at once, and few for each address.
 pub(super) struct Tokens {
     client: Client,
     username: String,

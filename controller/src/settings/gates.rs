@@ -2,11 +2,13 @@
 
 use berth_workload::feature_gates::{ELSEWHERE, Gate, Gates, KNOWN, Maturity};
 
-/// Reads `Name=true,Other=false`. `AllAlpha` and `AllBeta` stand for all gates of a stage that are not named themselves.
-/// A gate that has no meaning here is accepted, and a line in the log says why.
+/// Reads `Name=true,Other=false`. `AllAlpha` and `AllBeta` stand for all feature gates of a stage
+/// that are not named themselves. A feature gate without a meaning here is accepted, and a log line
+/// says why.
 ///
 /// # Errors
-/// The sentence names the gate that is not known, or the value that is neither true nor false.
+/// The sentence names the feature gate that is not known, or the value that is neither true nor
+/// false.
 pub fn parse(text: &str) -> Result<Gates, String> {
     let mut entries = Vec::new();
     for entry in text
@@ -58,9 +60,10 @@ pub fn parse(text: &str) -> Result<Gates, String> {
     Ok(depend(gates))
 }
 
-/// Turns off what cannot be without another gate: daemons pull images and restart containers, ImagePullJobs pull ahead, and
-/// the pod webhook changes pods of other controllers. The gates of budgets stay on without the webhook, because Berth's own
-/// workloads keep to budgets without it.
+/// Turns off feature gates that need another one: daemons pull images and restart containers,
+/// ImagePullJobs pull ahead, and the pod webhook changes pods of other controllers. The feature
+/// gates of budgets stay on without the webhook, because Berth's own workloads respect budgets
+/// without it.
 fn depend(gates: Gates) -> Gates {
     let off = |gates: Gates, dependent: &[Gate]| {
         dependent

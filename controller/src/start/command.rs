@@ -17,7 +17,7 @@ pub async fn execute(cli: Cli) -> anyhow::Result<()> {
         .await
         .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
     let parse = || gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg);
-    // Of a gate without effect the controller's own log tells.
+    // The controller's own log reports feature gates without effect.
     let gates = match cli.command {
         None => parse()?,
         Some(_) => tracing::subscriber::with_default(NoSubscriber::default(), parse)?,

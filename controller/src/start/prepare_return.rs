@@ -1,4 +1,5 @@
-//! `prepare-return`: stores objects as a release of OpenKruise knows them, with the rights of an administrator.
+//! `prepare-return`: stores objects in the version that a release of OpenKruise knows, with the
+//! rights of an administrator.
 
 use std::io::Read;
 use std::time::Duration;

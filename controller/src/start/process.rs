@@ -1,4 +1,4 @@
-//! What the parts of the running process share.
+//! The state that the parts of the running process share.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// The registry, with the metrics of the statuses of kinds that are worked on.
+    /// The registry, with the metrics of the statuses of enabled kinds.
     pub(crate) fn register(
         &self,
         expectations: &Arc<Expectations>,

@@ -9,10 +9,10 @@ use berth_workload::update::inplace::resize::Ability;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 
-/// Between two questions, as long as there is no answer.
+/// The time between two reads, while there is no answer.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Asks the cluster once, and only where the gate is on.
+/// Reads it from the cluster once, and only if the feature gate is on.
 ///
 /// # Errors
 /// The server's answer.
@@ -28,7 +28,7 @@ pub(crate) async fn ability(client: &Client, gates: Gates) -> Result<Ability, Fa
     Ok(if has { Ability::On } else { Ability::Missing })
 }
 
-/// Asks until there is an answer, and says in the log what follows from it.
+/// Reads until there is an answer, and logs the result.
 pub(crate) async fn discover(client: &Client, gates: Gates, stop: &CancellationToken) -> Ability {
     loop {
         match ability(client, gates).await {

@@ -1,4 +1,4 @@
-//! A running controller: who acts, what is seen, what is served, and how it all ends.
+//! A running controller: its election, its feeds, its servers, and its end.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -31,10 +31,11 @@ const DOUBT: Duration = Duration::from_secs(30);
 /// Runs until a signal.
 ///
 /// # Errors
-/// A port is taken, the client cannot be made, or a task ended that never should: its name is in the error. Everything else is
-/// tried again.
+/// A port is taken, the client cannot be made, or a task ended that never should: its name is in
+/// the error. Every other failure is retried.
 pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyhow::Result<()> {
-    // Kinds may have been switched off past the chart, whose configuration has their entries by then.
+    // Kinds may have been disabled without the chart, so that its configuration still has their
+    // entries.
     let may_have_pod_entries = serve::has_pod_entries(flags, gates);
     let gates = pod_rules::gates_of_kinds(gates, &flags.custom_resource_enable);
     let stop = CancellationToken::new();
@@ -90,7 +91,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     Ok(())
 }
 
-/// What all controllers have in common.
+/// The parts that all controllers share.
 async fn context(process: &Process<'_>, rules: &PodRules, leadership: &Leadership) -> Arc<Context> {
     let Process {
         flags,
@@ -124,7 +125,7 @@ async fn context(process: &Process<'_>, rules: &PodRules, leadership: &Leadershi
     })
 }
 
-/// Starts the controllers, then what they read. The drivers end with the last reconcile.
+/// Starts the controllers, then the feeds that they read. The drivers end with the last reconcile.
 async fn act(
     process: &Process<'_>,
     rules: &PodRules,
@@ -209,8 +210,8 @@ fn elect(process: &Process<'_>, identity: &str, stop: &CancellationToken) -> Lea
     leadership
 }
 
-/// Who this life of the process is: the pod's name, or the machine's, and something random from the operating system. The process
-/// id would not do, which is 1 in every container.
+/// The identity of this process: the pod's name, or the machine's, and a random part from the
+/// operating system. The process id would not do, because it is 1 in every container.
 fn identity(flags: &Run) -> String {
     let name = flags
         .pod_name
@@ -223,7 +224,8 @@ fn identity(flags: &Run) -> String {
     )
 }
 
-/// The leader rewrites what is still stored in an older version, and what objects of kinds that are left out say of themselves.
+/// The leader rewrites objects that are still stored in an older version, and removes conditions
+/// from objects of disabled kinds.
 async fn migrate(
     client: Client,
     left_out: Vec<Promise>,

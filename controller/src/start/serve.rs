@@ -1,4 +1,4 @@
-//! What every replica serves: webhooks, probes and metrics, pull secrets for daemons.
+//! The servers of every replica: webhooks, probes and metrics, pull secrets for daemons.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::settings::flags::{PinnedBy, Run};
 use crate::start::pod_rules::PodRules;
 use crate::start::process::{Counters, Process};
 
-/// How long a replica in a cluster serves webhooks on after it was asked to end: until no apiserver calls it any more.
+/// How long a replica in a cluster serves webhooks on after the stop signal: until no apiserver
+/// calls it any more.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Starts all servers.
@@ -82,7 +83,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
     }
 }
 
-/// Does the chart bring the configuration of the pod webhook, and the right to write it?
+/// Does the chart install the configuration of the pod webhook, and the right to write it?
 pub(crate) fn has_pod_entries(flags: &Run, gates: Gates) -> bool {
     flags.pod_pinning == PinnedBy::Webhook || gates.has(Gate::PodWebhook)
 }

@@ -1,4 +1,4 @@
-//! Gauges of pods, read from the statuses of a kind at each scrape. What is deleted has no series.
+//! Gauges of pods, read from the statuses of a kind at each scrape. Deleted objects have no series.
 
 use std::fmt;
 use std::sync::Arc;

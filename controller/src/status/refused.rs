@@ -16,15 +16,15 @@ pub(crate) struct Refused(Mutex<HashMap<String, Vec<Held>>>);
 
 #[derive(Debug)]
 struct Held {
-    /// Of the object's name and of what was to be written.
+    /// The hash of the object's name and of the refused content.
     hash: u64,
     failure: Failure,
     at: Instant,
 }
 
 impl Refused {
-    /// Takes the steps out of the plan that were refused within the last minute, and gives their
-    /// failures with the time until the first of them may be tried again.
+    /// Removes the steps from the plan that were refused within the last minute. Returns their
+    /// failures, with the time until the first of them may be tried again.
     pub(crate) fn hold(
         &self,
         uid: &str,
@@ -55,7 +55,7 @@ impl Refused {
         (failures, wait)
     }
 
-    /// Notes what was refused of a plan.
+    /// Notes the steps of a plan that were refused.
     pub(crate) fn note(&self, uid: &str, plan: &Plan, outcome: &Outcome, now: Instant) {
         let steps = || plan.stages.iter().flat_map(|stage| &stage.steps);
         let held: Vec<_> = outcome
@@ -90,7 +90,7 @@ struct Write<'a> {
     hash: u64,
 }
 
-/// What a step creates or changes. The version of the object does not count.
+/// The object that a step creates or changes. The version of the object does not count.
 fn write_of(step: &Step) -> Option<Write<'_>> {
     let (verb, name, resource, content) = match step.actions.last()? {
         Action::Create { resource, body, .. } => (

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_workload::objects::pod::Metadata;
 use serde::Deserialize;
 
-/// The ConfigMap, without what is not read.
+/// The ConfigMap, with the fields that are read.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Configuration {
     pub(crate) metadata: Metadata,

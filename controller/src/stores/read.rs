@@ -1,4 +1,4 @@
-//! What a type says of how it is read.
+//! The trait of types that stores hold.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(crate) trait Read: Object {
     /// An empty store, with the indexes by which its objects are looked up.
     fn store() -> Arc<Store<Self>>;
 
-    /// Is the object kept? What is not costs nothing but the wire.
+    /// Is the object kept? An object that is not kept costs only its transfer.
     fn is_kept(&self) -> bool {
         true
     }

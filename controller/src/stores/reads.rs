@@ -1,5 +1,6 @@
-//! What controllers read. Each says so once, by type, and the rest follows: what is fed, which stores must be complete before it
-//! decides, where its writes are awaited, and what `explain` looks at.
+//! The reads of controllers. Each controller declares them once, by type. From that follow the
+//! feeds, the stores that must be complete before it decides, the stores in which its writes are
+//! awaited, and the reads of `explain`.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) use crate::stores::read::Read;
 pub(crate) struct Stores(Vec<Box<dyn Fed>>);
 
 impl Stores {
-    /// For what one controller reads.
+    /// Hands out stores to one controller.
     pub(crate) fn reader(&mut self) -> Reader<'_> {
         Reader {
             stores: self,
@@ -38,7 +39,8 @@ impl Stores {
         self.0.iter().for_each(|fed| fed.follow(follow));
     }
 
-    /// Looks once at everything of these resources: of the namespace of what is explained, or of the cluster for what is in none.
+    /// Reads all objects of these resources once: in the namespace of the explained object, or in
+    /// the cluster for resources without a namespace.
     ///
     /// # Errors
     /// The server's answer.
@@ -55,15 +57,15 @@ impl Stores {
     }
 }
 
-/// Where `explain` looks.
+/// The namespaces that `explain` reads.
 pub(crate) struct Namespaces {
-    /// Our own: of the list of other kinds.
+    /// Our own, with the list of other kinds.
     pub(crate) own: String,
-    /// Of what is explained.
+    /// The namespace of the explained object.
     pub(crate) explained: String,
 }
 
-/// Hands out stores to one controller, and notes which.
+/// Hands out stores to one controller, and notes them.
 pub(crate) struct Reader<'a> {
     stores: &'a mut Stores,
     synced: Vec<SyncState>,
@@ -82,7 +84,7 @@ impl Reader<'_> {
         self.shared(Arc::default)
     }
 
-    /// The one that another controller was given, or a new one.
+    /// The store that another controller was given, or a new one.
     fn shared<F: Fed + Clone + 'static>(&mut self, make: impl FnOnce() -> F) -> F {
         let existing = self
             .stores
@@ -96,8 +98,9 @@ impl Reader<'_> {
         })
     }
 
-    /// Set for each store that was handed out once it holds everything. A decision made on less would take for gone what is only
-    /// not seen yet. A kind that the server does not know holds nothing up: there is none of it.
+    /// Set for each store that was handed out once it holds everything. A decision on an incomplete
+    /// store would take objects for gone that the store has not seen yet. A kind that the server
+    /// does not know delays nothing: it has no objects.
     pub(crate) fn sync_states(self) -> Vec<SyncState> {
         self.synced
     }
@@ -203,7 +206,7 @@ fn options<T: Read>() -> feed::Options<T> {
     }
 }
 
-/// Its kind; where another of the same name is ours, with the group.
+/// The kind's name; with the group if a kind of ours has the same name.
 fn name_of_feed(resource: Resource) -> &'static str {
     if resource == object::NATIVE_STATEFUL_SETS {
         "StatefulSet.apps"
@@ -212,25 +215,25 @@ fn name_of_feed(resource: Resource) -> &'static str {
     }
 }
 
-/// What every feed needs.
+/// The dependencies of every feed.
 pub(crate) struct Follow<'a> {
     /// The apiserver.
     pub(crate) client: &'a Client,
     /// Our own namespace.
     pub(crate) namespace: &'a str,
-    /// Where feeds count.
+    /// The metrics of feeds.
     pub(crate) metrics: &'a Metrics,
-    /// To say of an object that it cannot be read.
+    /// Publishes the event of an object that cannot be read.
     pub(crate) recorder: &'a Recorder,
-    /// What is written is awaited in what is fed.
+    /// The writes that the feeds confirm.
     pub(crate) expectations: &'a Expectations,
     /// The most bytes that the spec of an object of ours may have, as JSON text.
     pub(crate) object_max_bytes: usize,
-    /// Where feeds run.
+    /// The tasks of the feeds.
     pub(crate) tasks: &'a Supervisor,
 }
 
-/// What is said of an object that cannot be read, in an event and in the condition.
+/// The message about an object that cannot be read, for its event and its condition.
 pub(crate) fn unreadable_message(resource: &Resource, odd: &Odd) -> String {
     format!(
         "{} {} cannot be read, and what Berth last read of it stays in force until it changes: {}",
@@ -238,7 +241,8 @@ pub(crate) fn unreadable_message(resource: &Resource, odd: &Odd) -> String {
     )
 }
 
-/// Says of an object that nothing is done for it: what the schema lets through and the types do not.
+/// Publishes that nothing is done for an object, because the schema accepts it and the types do
+/// not.
 fn say_unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
     Arc::new(move |odd: &Odd| {
         let event = Event {

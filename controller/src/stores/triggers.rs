@@ -1,9 +1,9 @@
-//! Whom a change of an object concerns, and whether it says anything new.
+//! Which objects a change concerns, and whether it is a reason to reconcile.
 
 use berth_runtime::Change;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Both sides of a change: an object that changes its owner concerns both.
+/// Calls `concerns` for both sides of a change: an object that changes its owner concerns both.
 pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
     match change {
         Change::Applied { old, new } => {
@@ -15,9 +15,10 @@ pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
     }
 }
 
-/// Is there a reason to decide again, by metadata and status before and now? Other words in a condition are the controller's own, and
-/// none: the words of a refusal that name another new pod each time would be answered with another try at once. `without_words` takes
-/// them, and times, out of a status.
+/// Whether metadata and status before and now are a reason to decide again. Another message in a
+/// condition is the controller's own and no reason: the message of a refusal names another new pod
+/// each time, so each would cause the next try at once. `without_words` removes messages and times
+/// from a status.
 pub(crate) fn is_news<S: Clone + Default + PartialEq>(
     old: (&ObjectMeta, &Option<S>),
     new: (&ObjectMeta, &Option<S>),

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 
 use crate::places::{CrdSpec, CrdStatus};
 
-/// Who we are in `managedFields`.
+/// Our name in `managedFields`.
 pub(crate) const FIELD_MANAGER: &str = "berth-controller";
 
 /// A CRD without its schemas.

@@ -48,7 +48,7 @@ pub struct ServiceReference {
     pub name: String,
     /// The path on it.
     pub path: Option<String>,
-    /// Its port, 443 unless told.
+    /// Its port, 443 by default.
     pub port: Option<u16>,
 }
 
@@ -83,7 +83,8 @@ impl Endpoint {
                 .is_some_and(|found| found.0 == bundle.as_bytes())
     }
 
-    /// The `clientConfig` that leads here, as a merge patch: what must not stand beside it is null.
+    /// The `clientConfig` that leads here, as a merge patch: fields that must not stand beside it
+    /// are null.
     pub(crate) fn client_config(&self, path: &str, bundle: &str) -> Value {
         let service = match self {
             Self::Service { namespace, name } => {
@@ -94,7 +95,8 @@ impl Endpoint {
         json!({"caBundle": ByteString(bundle.as_bytes().to_vec()), "service": service, "url": self.url(path)})
     }
 
-    /// The same for what only the apiserver is to ask: with this bundle, by the path below this one that comes of this seed.
+    /// The `clientConfig` of a secret path: with this bundle, by the path below this one that is
+    /// derived from this seed.
     pub(crate) fn secret_client_config(&self, below: &str, (bundle, seed): (&str, &str)) -> Value {
         self.client_config(&told(below, seed), bundle)
     }

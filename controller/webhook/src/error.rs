@@ -25,11 +25,11 @@ pub enum Error {
     /// The apiserver refused or failed.
     #[error("cannot {verb} {kind} {name}: {source}")]
     Api {
-        /// What was tried.
+        /// The operation.
         verb: &'static str,
-        /// On which kind.
+        /// The kind.
         kind: String,
-        /// On which object.
+        /// The object.
         name: String,
         /// The answer.
         source: kube::Error,
@@ -44,9 +44,9 @@ pub enum Error {
     OtherStorage {
         /// The CRD.
         crd: String,
-        /// What it stores.
+        /// The version that it stores.
         version: String,
-        /// What it should store.
+        /// The version that it should store.
         wanted: &'static str,
     },
     /// A CRD was replaced while its objects were migrated.
@@ -73,7 +73,7 @@ impl Error {
         }
     }
 
-    /// Whether another writer was first: nothing is wrong, look again.
+    /// Whether another writer was first: that is no fault, look again.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.is_conflict())
     }

@@ -1,10 +1,13 @@
-//! Storage migration: every object of ours is stored in the newest version of its kind, and the CRDs say so.
+//! Storage migration: every object of ours is stored in the newest version of its kind, and the
+//! CRDs say so.
 //!
-//! A CRD that stores another version is left alone, however often the migration tries again: after a step back to a release of
-//! OpenKruise ([`crate::migrate::prepare_return`]) that is what an administrator wants. The chart's CRDs bring the newest version back.
+//! A CRD that stores another version is left alone, however often the migration tries again: after
+//! a step back to a release of OpenKruise ([`crate::migrate::prepare_return`]) the administrator
+//! wants that version. The chart's CRDs bring the newest version back.
 //!
-//! After a version is no longer the one that is stored, objects written before stay as they are until someone writes
-//! them. Only when all have been written again may the old version ever be taken out of a CRD.
+//! After a version is no longer the stored one, objects written before stay as they are until
+//! someone writes them. Only when all have been written again may the old version be removed from a
+//! CRD.
 
 pub(crate) mod prepare_return;
 
@@ -24,8 +27,8 @@ use tracing::{info, warn};
 use crate::Error;
 use crate::apiserver::{Crd, crds, patching};
 
-/// How many objects are listed at once. The metadata of each can be a megabyte of text: it has an entry for every field that
-/// anybody applied.
+/// How many objects are listed at once. The metadata of each can be a megabyte of text: it has an
+/// entry for every field that any user applied.
 pub(crate) const PAGE: u32 = 20;
 /// How many objects are written at a time: a list must end before the apiserver forgets its beginning, after five minutes.
 const WRITES: usize = 4;
@@ -34,7 +37,7 @@ const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// It doubles up to here.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// What a migration did.
+/// The result of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Migrated {
     /// How many CRDs said that objects of another version may be stored.
@@ -44,15 +47,16 @@ pub struct Migrated {
 }
 
 impl Migrated {
-    /// Adds what the migration of one kind did, if there was anything to do.
+    /// Adds the result for one kind, if there was anything to do.
     fn add(&mut self, objects: Option<usize>) {
         self.crds += usize::from(objects.is_some());
         self.objects += objects.unwrap_or_default();
     }
 }
 
-/// Migrates all of our CRDs, and tries again until it is done; drop the future to give up. Nothing is lost by that:
-/// the next one starts where a CRD still names another version. A kind that fails keeps no other kind waiting.
+/// Migrates all of our CRDs, and retries until it is done; drop the future to give up. Nothing is
+/// lost by that: the next call starts where a CRD still names another version. A kind that fails
+/// delays no other kind.
 pub async fn migrate(client: &Client) -> Migrated {
     let mut done = Migrated::default();
     let mut pending: Vec<_> = kinds::converted().collect();
@@ -124,7 +128,8 @@ async fn make_stored(client: &Client, kind: &Kind, version: Version) -> Result<b
             wanted,
         });
     }
-    // Its schemas are megabytes. The test makes sure that the places are still those of these versions.
+    // The patch replaces only flags, because the schemas are megabytes. The test makes sure that
+    // the indexes still belong to these versions.
     let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": crd.metadata.resource_version});
     let flags = crd.spec.versions.iter().enumerate().map(|(at, served)| {
         json!({"op": "replace", "path": format!("/spec/versions/{at}/storage"), "value": served.name == wanted})
@@ -142,14 +147,14 @@ async fn make_stored(client: &Client, kind: &Kind, version: Version) -> Result<b
     Ok(true)
 }
 
-/// What a CRD needs.
+/// The work that a CRD needs.
 #[derive(Debug, PartialEq, Eq)]
 enum Need {
     /// Nothing: no other version has ever been stored, or all was migrated.
     Nothing,
     /// Its objects must be written again.
     Rewrite,
-    /// It is another version's CRD, which stores something else: not ours to migrate.
+    /// It is another version's CRD, which stores something else: it must not be migrated.
     OtherStorage(String),
 }
 
@@ -184,7 +189,7 @@ async fn migrate_kind(
     let (name, wanted) = (kind.crd(), version.name());
     let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
     let crds = crds(client);
-    // One that is installed later stores the new version from its beginning.
+    // A definition that is installed later stores the new version from its beginning.
     let Some(crd) = crds
         .get_opt(&name)
         .await
@@ -248,7 +253,7 @@ async fn settled_version(
     }
 }
 
-/// A page of a list, of which nothing is read but what names its objects.
+/// A page of a list, with only the fields that name its objects.
 #[derive(Deserialize)]
 struct Page {
     metadata: ListMeta,
@@ -275,7 +280,7 @@ pub(crate) async fn send<T: DeserializeOwned>(
         .await
 }
 
-/// Where objects of a kind are, in the version that the controller works with.
+/// The resource of a kind, in the version that the controller works with.
 pub(crate) fn resource(kind: &Kind) -> ApiResource {
     let gvk = GroupVersionKind::gvk(kind.group, kind.stored.name(), kind.kind);
     ApiResource::from_gvk_with_plural(&gvk, kind.plural)
@@ -306,8 +311,9 @@ async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
     }
 }
 
-/// Writes one object as it is. The apiserver compares what it would store with what is stored, the version included,
-/// so an empty patch writes what is in another version and costs nothing for the rest.
+/// Writes one object unchanged. The apiserver compares the new stored form with the old one, the
+/// version included, so an empty patch rewrites an object in another version and costs nothing for
+/// the rest.
 async fn rewrite(
     client: &Client,
     resource: &ApiResource,

@@ -1,4 +1,4 @@
-//! What the largest bodies take. One test, for the peak is that of the whole process.
+//! The memory for the largest bodies. One test, because the peak is that of the whole process.
 
 use berth_webhook::reviews;
 

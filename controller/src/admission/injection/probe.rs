@@ -1,5 +1,5 @@
-//! Dry runs of pods' creations. By them the controller sees that the apiserver asks for the containers of a SidecarSet, and that a
-//! replica answers.
+//! Dry runs of pods' creations. They show the controller that the apiserver calls the webhook for
+//! the containers of a SidecarSet, and that a replica answers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ use super::{Injection, is_paused};
 
 /// How long an answer counts for a pod that is about to be replaced.
 const FRESH_FOR_POD: Duration = Duration::from_secs(5);
-/// The most namespaces that are tried at once, because another admission may refuse pods in one of them.
+/// The most namespaces that are tried at once. More than one, because another admission webhook may
+/// refuse pods in one of them.
 const NAMESPACES: usize = 3;
 /// How long the apiserver may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,8 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LARGEST_POD: usize = 4 << 20;
 
 impl Injection {
-    /// Whether the apiserver asks for pods that the SidecarSet selects and a replica answers, and when to look again. Pods with these
-    /// labels, in one of these namespaces, get the containers; no labels do where `labels` is none.
+    /// Whether the apiserver calls the webhook for pods that the SidecarSet selects and a replica
+    /// answers, and when to look again. Pods with these labels, in one of these namespaces, get the
+    /// containers; if `labels` is `None`, no labels match.
     pub(crate) async fn probed(
         &self,
         client: &Client,
@@ -57,7 +59,7 @@ impl Injection {
         let calls = match known.filter(|calls| !calls.due_after(sets, Instant::now()).is_zero()) {
             Some(calls) => calls,
             None => {
-                // Where all of them refuse pods, the next ones are tried after the pause.
+                // If all of them refuse pods, the next ones are tried after the pause.
                 let from = usize::try_from(failures)
                     .unwrap_or_default()
                     .saturating_mul(NAMESPACES)
@@ -79,7 +81,7 @@ impl Injection {
                 calls
             }
         };
-        // Dry runs go on, because by them calls come that show a valid token again.
+        // Dry runs continue, because they cause the calls that show a valid token again.
         let asked = if self.asks.lacks_token() {
             Asked::Unanswered(format!("SidecarSet {name}: {NO_TOKEN}"))
         } else {
@@ -156,7 +158,7 @@ async fn tried<'a>(
 /// The apiserver's code for a pod that is invalid.
 const INVALID: u16 = 422;
 
-/// Why a pod of which the apiserver says this lacks the containers, or cannot be created. A quota
+/// Why a pod with this answer of the apiserver lacks the containers, or cannot be created. A quota
 /// that the pod itself uses up until it is replaced is no cause. A pod that is invalid with the
 /// containers, because it lacks a volume of theirs, has no successor.
 fn lacks(set: &str, said: &DryRun) -> Option<String> {
@@ -188,11 +190,11 @@ async fn rehearsed(client: &Client, pod: &Pod) -> Result<DryRun, Failed> {
     dry_run(client, &metadata.namespace, &like(&read)).await
 }
 
-/// A new pod with what another was created with.
+/// A new pod with the fields that another was created with.
 fn like(pod: &Value) -> Value {
     let mut spec = pod["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {
-        // The scheduler writes the one, and the other no creation may have.
+        // The scheduler writes the first field, and a creation must not have the second.
         spec.remove("nodeName");
         spec.remove("ephemeralContainers");
     }

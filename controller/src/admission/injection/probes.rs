@@ -1,4 +1,4 @@
-//! What dry runs of pods' creations have shown.
+//! The results of dry runs of pods' creations.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,20 +6,22 @@ use std::time::{Duration, Instant};
 use berth_kinds::sidecarset::Asked;
 use parking_lot::{Mutex, MutexGuard};
 
-/// How long an answer counts. Where there are many SidecarSets, each adds a second, so that there is one dry run a second at most.
+/// How long an answer counts. With many SidecarSets, each adds a second, so that there is one dry
+/// run a second at most.
 const FRESH: Duration = Duration::from_secs(60);
 /// The longest pause after a dry run that failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// So many dry runs in a row fail before the condition says so: one that is slow says nothing.
+/// How many dry runs in a row fail before the condition says so: a single slow one proves nothing.
 const FAILURES: u32 = 3;
-/// What dry runs have shown, by name of a SidecarSet.
+/// The results by name of a SidecarSet.
 #[derive(Debug, Default)]
 pub(super) struct Probes(Mutex<BTreeMap<String, Known>>);
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     pub(super) calls: Option<Calls>,
-    /// Of one pod: its uid, when it was tried, and why its successor would lack the containers.
+    /// The result for one pod: its uid, when it was tried, and why its successor would lack the
+    /// containers.
     pub(super) pod: Option<(String, Instant, Option<String>)>,
 }
 
@@ -37,7 +39,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// How long until the next dry run, where there are so many SidecarSets.
+    /// How long until the next dry run, with this number of SidecarSets.
     pub(super) fn due_after(&self, sets: usize, now: Instant) -> Duration {
         let pause = match self.failures.checked_sub(1) {
             None => FRESH.max(Duration::from_secs(sets.try_into().unwrap_or(u64::MAX))),
@@ -60,7 +62,7 @@ impl Probes {
         self.0.lock()
     }
 
-    /// The SidecarSet is gone.
+    /// To be called when the SidecarSet is gone.
     pub(super) fn forget(&self, set: &str) {
         self.lock().remove(set);
     }

@@ -18,7 +18,7 @@ fn a_budget_by_target_holds_the_targets_pods_before_they_are_counted_and_those_o
         )
         .unwrap()
     };
-    // As OpenKruise leaves it, which says nowhere whose pods they are.
+    // As OpenKruise leaves it: no field says which pods are its.
     let uncounted =
         json!({"observedGeneration": 1, "unavailableAllowed": 0, "currentAvailable": 3});
     let counted =

@@ -15,10 +15,10 @@ use kube::{Client, Config};
 const LARGEST: u64 = 1 << 20;
 /// The most clusters.
 const MOST: usize = 64;
-/// As many of them a message names.
+/// How many clusters a message names.
 const NAMED: usize = 8;
 
-/// What a kubeconfig says, or what is wrong with it.
+/// The content of a kubeconfig, or its fault.
 pub(super) struct Contexts {
     /// The text that this was read from.
     text: String,
@@ -26,7 +26,7 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
-    /// None, for no kubeconfig was given.
+    /// Without a kubeconfig.
     pub(super) fn none() -> Self {
         let remedy = "this controller knows no other clusters: set the chart's value clusters.kubeconfigSecret";
         Self {
@@ -35,7 +35,7 @@ impl Contexts {
         }
     }
 
-    /// Reads the file, unless it says what it said before.
+    /// Reads the file; `None` if its text is unchanged.
     pub(super) async fn read(file: &Path, before: &Self, metrics: &Arc<Metrics>) -> Option<Self> {
         let text = match text(file) {
             Ok(text) => text,
@@ -57,7 +57,7 @@ impl Contexts {
     /// A client of a cluster.
     ///
     /// # Errors
-    /// In words: there is none of that name, or what is wrong with it.
+    /// As part of a message: there is no cluster of that name, or its fault.
     pub(super) fn client(&self, cluster: &str) -> Result<Client, String> {
         let elsewhere = |why: &String| format!("is in another cluster, and {why}");
         let clusters = self.clusters.as_ref().map_err(elsewhere)?;
@@ -75,7 +75,7 @@ impl Contexts {
     }
 }
 
-/// A mounted Secret is in memory: to read it takes no time.
+/// A mounted Secret is in memory, so reading it takes no time.
 fn text(file: &Path) -> Result<String, String> {
     let name = file
         .file_name()
@@ -99,7 +99,7 @@ async fn parsed(
     text: &str,
     metrics: &Arc<Metrics>,
 ) -> Result<BTreeMap<String, Result<Client, String>>, String> {
-    // The parser's words may have the text in them, and so a token.
+    // The parser's message may quote the text, and so a token.
     let unfit = format!(
         "the kubeconfig of other clusters is none: write it with {}",
         commands::flat_kubeconfig()
@@ -177,7 +177,7 @@ async fn connected(
     client::connect(config, metrics.clone()).map_err(|error| format!("is unfit: {error}"))
 }
 
-/// What would be run, or read from elsewhere, to log in.
+/// The field by which a login would run a program, or read from elsewhere.
 fn asks_outside(auth: &AuthInfo) -> Option<&'static str> {
     let fields = [
         (auth.exec.is_some(), "an exec plugin"),

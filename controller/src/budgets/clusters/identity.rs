@@ -1,24 +1,25 @@
-//! Which cluster a context leads to: no two clusters have a Lease of one uid.
+//! Which cluster a context leads to: no two clusters have a Lease with the same uid.
 
 use std::cmp::{max, min};
 
 use tokio::time::Instant;
 
-/// No apiserver gives a longer uid, in bytes. By one that is longer nothing is known.
+/// The longest uid, in bytes. An apiserver gives none that is longer, so a longer one identifies
+/// nothing.
 const LONGEST: usize = 128;
 
-/// The Lease that is seen behind a context, and while it was there for certain.
+/// The Lease that a context shows, and the time in which it certainly existed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     uid: String,
-    /// When an answer first showed it.
+    /// When the first answer showed it.
     since: Instant,
     /// When the newest read was sent that showed it.
     until: Instant,
 }
 
 impl Identity {
-    /// Of a Lease that is shown now, by a read that was sent then.
+    /// A Lease that a read shows now; the read was sent at `sent`.
     pub(super) fn new(uid: String, sent: Instant, now: Instant) -> Self {
         let uid = if uid.len() > LONGEST {
             String::new()
@@ -36,7 +37,7 @@ impl Identity {
         &self.uid
     }
 
-    /// Notes that a read which was sent then shows a Lease of this uid; false where that is another one.
+    /// Notes that a read, sent at `sent`, shows a Lease of this uid; false if it is another Lease.
     pub(super) fn is_seen_again(&mut self, uid: &str, sent: Instant) -> bool {
         let is_it = self.uid == uid;
         if is_it {
@@ -45,8 +46,8 @@ impl Identity {
         is_it
     }
 
-    /// Whether they are of two clusters for certain: both were there at one moment. That their uids differ is not enough, for a Lease that is
-    /// deleted comes back with another uid.
+    /// Whether they certainly belong to two clusters: both existed at one moment. Different uids
+    /// are not enough, because a Lease that is deleted comes back with another uid.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         let are_known = !self.uid.is_empty() && !other.uid.is_empty();
         are_known

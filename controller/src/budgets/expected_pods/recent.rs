@@ -1,4 +1,4 @@
-//! Answers of a moment ago, for all who ask within the moment.
+//! Recent answers, shared by all callers of the same second.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// So long an answer counts, from when it was asked for.
+/// How long an answer counts, from the time of its request.
 pub(crate) const MOMENT: Duration = Duration::from_secs(1);
-/// The most answers that are kept. Beyond that each who asks is answered apart.
+/// The most answers that are kept. Beyond that each caller gets an answer of its own.
 const MOST: usize = 1024;
 
 type Slot<T> = Arc<Mutex<Option<(Instant, T)>>>;
 
-/// Answers of the last second, by what was asked. Those who ask at one time wait for one answer.
+/// Answers of the last second, by question. Concurrent callers wait for one answer.
 #[derive(Debug)]
 pub(crate) struct Recent<T>(parking_lot::Mutex<HashMap<String, Slot<T>>>);
 
@@ -25,7 +25,7 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
-    /// The answer to what `asked` names: that of the last second, or this one.
+    /// The answer to the question `asked`: that of the last second, or this one.
     pub(crate) async fn or(&self, asked: &str, answer: impl Future<Output = T>) -> T {
         let slot = self.slot(asked);
         let mut last = slot.lock().await;
@@ -45,7 +45,7 @@ impl<T: Clone> Recent<T> {
         }
         let slot = Slot::default();
         if all.len() >= MOST {
-            // Those that are being answered stay.
+            // Questions that are being answered stay.
             let is_of_use = |last: &Option<(Instant, T)>| {
                 last.as_ref().is_some_and(|(at, _)| at.elapsed() < MOMENT)
             };

@@ -1,4 +1,4 @@
-//! What workloads say of how many pods they want, and of which.
+//! How many pods workloads want, and which, by their own fields.
 
 use berth_api::names::GROUP;
 use berth_workload::objects::pod::Metadata;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The longest selector that is read, in bytes.
 const LONGEST_SELECTOR: usize = 16 << 10;
 
-/// What says how many pods a workload wants.
+/// The field that says how many pods a workload wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     /// Its scale.
@@ -30,15 +30,15 @@ impl Says {
     }
 }
 
-/// What a workload wants.
+/// How many pods a workload wants.
 #[derive(Debug, Clone)]
 pub(super) struct Wants {
     pub(super) replicas: usize,
-    /// Which pods, where it says so.
+    /// Its pods, if it has a selector.
     pub(super) selector: Option<Selector>,
 }
 
-/// What a workload says of its replicas.
+/// The scale of a workload.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Scale {
@@ -69,7 +69,7 @@ impl Scale {
     }
 }
 
-/// What a DaemonSet says of its pods.
+/// The status of a DaemonSet.
 #[derive(Deserialize)]
 pub(super) struct DaemonSet {
     metadata: Metadata,
@@ -93,8 +93,8 @@ struct DaemonSetStatus {
 }
 
 impl DaemonSet {
-    /// `None` until its controller has counted the nodes of this very spec: the number of an earlier spec may be too small, and
-    /// then too many pods could go.
+    /// `None` until its controller has counted the nodes of this spec. The number of an earlier
+    /// spec may be too small, and then too many pods could go.
     pub(super) fn wants(&self) -> Option<Wants> {
         let DaemonSetStatus {
             observed_generation,

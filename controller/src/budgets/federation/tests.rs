@@ -5,7 +5,7 @@ use kube::Client;
 
 use super::*;
 
-/// A budget that names others, and what its status tells of them.
+/// A budget with members, and its status about them.
 fn naming(federation: &Value, told: &Value) -> Budget {
     let budget = json!({
         "metadata": {"name": "foo", "namespace": "default", "uid": "u"},

@@ -1,4 +1,4 @@
-//! What stands in the line of a budget.
+//! The items in the queue of a budget.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use tokio::sync::oneshot;
 use crate::budgets::budget::BudgetKey;
 use crate::budgets::ledger_queue::queues::Queues;
 
-/// What a budget says, and the request as it sees it.
+/// The decision of a budget, and the request as the budget sees it.
 pub(in crate::budgets) type Answer = Result<(Decision, Request), NotYet>;
 
-/// What somebody wants of a pod.
+/// A request for a pod.
 pub(in crate::budgets) struct QueuedRequest {
     pub(in crate::budgets) request: Request,
     pub(in crate::budgets) pod: Arc<Pod>,
     pub(in crate::budgets) is_dry_run: bool,
 }
 
-/// Who wants to draw.
+/// A request to reserve, and its caller.
 pub(in crate::budgets) struct Waiting {
     pub(in crate::budgets) queued: QueuedRequest,
     pub(in crate::budgets) answer: oneshot::Sender<Answer>,
 }
 
-/// Who gives back what was drawn, for another budget refused.
+/// A reservation to release, because another budget refused.
 pub(in crate::budgets) struct Return {
     pub(in crate::budgets) request: Request,
     pub(in crate::budgets) done: oneshot::Sender<()>,
 }
 
-/// Who stands in the line of a budget.
+/// An item in the queue of a budget.
 pub(in crate::budgets) enum Queued {
     Draw(Waiting),
     Return(Return),
 }
 
-/// Who waits, by budget.
+/// The waiting items, by budget.
 pub(in crate::budgets) type LedgerQueue = Queues<BudgetKey, Queued>;

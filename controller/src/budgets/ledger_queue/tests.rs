@@ -41,10 +41,10 @@ fn by_what_a_store_has_nobody_is_refused_or_let_go_without_a_write() {
         (2, &all, request("a", Evict), false, false),
         (2, &all, request("a", Delete), false, false),
         (2, &all, request("b", Resize), false, false),
-        // From this it may protect by now.
+        // The budget may protect from this operation by now.
         (2, &json!(["EVICT"]), request("b", Delete), false, true),
         (2, &json!(["DELETE"]), request("b", Resize), false, true),
-        // And such a one it may keep by now.
+        // And it may hold a pod like this by now.
         (
             2,
             &all,

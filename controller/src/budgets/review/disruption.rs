@@ -1,4 +1,4 @@
-//! What a review asks of a pod.
+//! The parts of a review that budgets need.
 
 use berth_api::kinds::podunavailablebudget::annotations::MOST_CONTAINERS;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
@@ -7,7 +7,7 @@ use berth_workload::budget::count::is_available;
 use berth_workload::objects::pod::{Metadata, Pod};
 use jiff::Timestamp;
 
-/// What is to befall the pod. Resources that restart a container change the pod like its image does.
+/// The operation on the pod. Resources that restart a container change the pod as its image does.
 pub(in crate::budgets) fn operation(disruption: &Disruption) -> ProtectedOperation {
     match disruption.change {
         Change::Delete => ProtectedOperation::Delete,
@@ -18,7 +18,7 @@ pub(in crate::budgets) fn operation(disruption: &Disruption) -> ProtectedOperati
     }
 }
 
-/// The containers that restart for the resources that they get, by name.
+/// The names of containers that restart because of their new resources.
 pub(in crate::budgets) fn restarted(disruption: &Disruption) -> &[String] {
     disruption
         .new
@@ -27,7 +27,8 @@ pub(in crate::budgets) fn restarted(disruption: &Disruption) -> &[String] {
         .unwrap_or_default()
 }
 
-/// The containers that run and get another image, or restart for other resources, by id; and whether it is a resize that restarts some.
+/// The ids of running containers that get another image, or restart for other resources; and
+/// whether it is a resize that restarts some.
 pub(in crate::budgets) fn replaced(pod: &Pod, disruption: &Disruption) -> (Vec<String>, bool) {
     let Some(Changed { images, restarted }) = &disruption.new else {
         return (Vec::new(), false);
@@ -80,15 +81,16 @@ pub(in crate::budgets) fn is_as_shown(stored: &Metadata, disruption: &Disruption
     shown.metadata.uid == stored.uid && shown.metadata.resource_version == stored.resource_version
 }
 
-/// Whether the pod that has the name is the one that a request means. Only an eviction may leave the uid out: the budgets refuse it.
+/// Whether the pod with this name is the pod of the request. Only an eviction may leave the uid
+/// out: the budgets refuse it.
 pub(in crate::budgets) fn is_meant(found: &Metadata, disruption: &Disruption) -> bool {
     shown_uid(disruption).map_or(matches!(disruption.change, Change::Evict), |uid| {
         *uid == *found.uid
     })
 }
 
-/// Whether a pod serves; `None` where all that speaks against it is that its node is not among those that are known here, and that may
-/// have come a moment ago.
+/// Whether a pod serves; `None` if the only reason against it is that its node is not known here.
+/// The node may have come a moment ago.
 pub(in crate::budgets) fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
     let serves = is_available(pod, true, now);
     (knows_node || !serves).then_some(serves)

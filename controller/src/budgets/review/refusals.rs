@@ -1,5 +1,5 @@
-//! Events of pods that had to stay or went past a budget, and the metric of the former, by the peer's name, so that its dashboards and
-//! alerts go on.
+//! Events of pods that had to stay or went against a budget, and the metric of the former. The
+//! metric has OpenKruise's name, so that its dashboards and alerts keep working.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,24 +11,26 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The most series: names and users are anybody's.
+/// The most series, because any author chooses names and users.
 const MOST_SERIES: usize = 1_000;
-/// What is counted together beyond that.
+/// The label of all series beyond the limit.
 const OTHER: &str = "other";
 /// The most bytes of a kind, a namespace, a name or a user in a label: a tenant chooses them, and a series stays as long as the process.
 const LONGEST: [usize; 4] = [63, 63, 253, 256];
 
-/// How often who was refused to take which workload's pods out of service. Cheap to clone: the counts are shared.
+/// How often which user was refused to take which workload's pods out of service. Cheap to clone:
+/// the counts are shared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
-    /// A counter in the form of a gauge: counters get a suffix here that the peer's has not.
+    /// A counter in the form of a gauge: counters get a suffix here that OpenKruise's metric does
+    /// not have.
     counts: Family<Labels, Gauge>,
     known: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
-    /// Of the pod's workload, or of a pod that has none.
+    /// The pod's workload, or a pod that has none.
     kind_namespace_name: String,
     username: String,
 }
@@ -66,7 +68,7 @@ impl Refusals {
     }
 }
 
-/// Each text with at most as many bytes as a label takes of it.
+/// Each text, cut to the bytes that a label may have.
 fn cut(texts: [&str; 4]) -> [&str; 4] {
     let mut longest = LONGEST.into_iter();
     texts.map(|text| &text[..text.floor_char_boundary(longest.next().unwrap_or_default())])

@@ -1,4 +1,4 @@
-//! Which pods have entries of requests in their gates.
+//! Which pods have entries of requests in their readiness gates.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use berth_runtime::{Change, Key};
 use berth_workload::objects::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
 
-/// By request, the names of the pods in whose gates it has an entry.
+/// By request: the names of the pods whose readiness gate has an entry of it.
 #[derive(Default)]
 pub(super) struct Entries(Mutex<HashMap<Key, BTreeSet<Box<str>>>>);
 
@@ -16,7 +16,7 @@ impl Entries {
         self.0.lock()
     }
 
-    /// Notes a change of a pod; gives the requests that have an entry in it now.
+    /// Notes a change of a pod; returns the requests that have an entry in it now.
     pub(super) fn note(&self, change: &Change<Pod>) -> Vec<Key> {
         let (old, new) = match change {
             Change::Applied { old, new } => (old.as_deref(), Some(&**new)),
@@ -48,7 +48,7 @@ impl Entries {
         now
     }
 
-    /// The pods in whose gates the request has an entry.
+    /// The pods whose readiness gate has an entry of the request.
     pub(super) fn of(&self, request: &Key) -> Vec<Box<str>> {
         self.lock()
             .get(request)

@@ -1,4 +1,5 @@
-//! Which pods have entries of requests in their gates, so that what a request has left there is found when it is gone.
+//! Which pods have entries of requests in their readiness gates, so that entries of a request that
+//! is gone are found.
 
 use berth_kinds::containerrecreaterequest::let_go_of_gone;
 use berth_runtime::Key;
@@ -13,13 +14,13 @@ use super::read::read;
 use crate::context::{self, Context};
 
 impl ContainerRecreateRequestController {
-    /// Takes back into service what a request of this name has left out of it.
+    /// Removes the entries that a deleted request of this name left, so that its pods serve again.
     ///
     /// # Errors
     /// When to look again.
     pub(super) async fn let_go_of_gone(&self, context: &Context, key: &Key) -> Result<(), Next> {
         for name in self.left.of(key) {
-            // What cannot be read is not gone.
+            // An object that cannot be read is not gone.
             if self
                 .requests
                 .unreadable(&key.namespace, &key.name)
@@ -45,7 +46,8 @@ impl ContainerRecreateRequestController {
                 continue;
             };
             context.settled(&seen.metadata.uid).await?;
-            // A request that let go itself may be gone from one store before the other shows it.
+            // A request that removed its entry itself may be gone from one store before the other
+            // shows that.
             let live = read(&context.client, &PODS, &key.namespace, &name).await;
             let live = live.map_err(|failed| Next::Retry(failed.to_string()))?;
             let Some(Ok(pod)) = live.map(|pod| Pod::read(pod.get())) else {

@@ -19,15 +19,15 @@ const AT_ONCE: usize = 8;
 
 type Values = BTreeMap<String, String>;
 
-/// What was read, by object.
+/// The annotations that were read, by object.
 #[derive(Default)]
 pub(super) struct Annotations(Mutex<HashMap<Key, Read>>);
 
-/// What was read for one object.
+/// The annotations that were read for one object.
 #[derive(Default, Clone)]
 struct Read {
     keys: Vec<String>,
-    /// With the pod's version when it was read.
+    /// By uid, with the pod's version when it was read.
     by_uid: BTreeMap<Box<str>, (Box<str>, Values)>,
 }
 
@@ -45,8 +45,9 @@ struct SeenMetadata {
 }
 
 impl Annotations {
-    /// Of each ready pod the annotations that the object names and that no feed keeps. A pod is read when it is seen ready first, and
-    /// as long as one of them is missing, when it changes.
+    /// The annotations of each ready pod that the object names and that no feed keeps. A pod is
+    /// read when it is first seen ready. While an annotation is missing, it is read again when it
+    /// changes.
     ///
     /// # Errors
     /// The server's answer.
@@ -103,7 +104,7 @@ impl Annotations {
         Ok(by_uid)
     }
 
-    /// Drops what was read for an object.
+    /// Drops the annotations of an object.
     pub(super) fn forget(&self, key: &Key) {
         self.all().remove(key);
     }

@@ -1,4 +1,4 @@
-//! What a decision about a SidecarSet reads from the stores.
+//! The input of a decision about a SidecarSet, from the stores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use crate::admission::injection::{Injection, Narrowed, is_paused};
 use crate::stores::custom_resources::JOBS_OF_SIDECAR_SETS;
 use crate::stores::watched::{Watched, sidecar_set_revisions};
 
-/// The pods of a SidecarSet, those of its canaries by uid, and others whose conditions name it.
+/// The pods of a SidecarSet, the pods of its canaries by uid, and other pods whose conditions name
+/// it.
 type Sorted = (Vec<Arc<Pod>>, BTreeMap<Box<str>, Arc<Pod>>, Vec<Arc<Pod>>);
 
 impl SidecarSetController {
-    /// The SidecarSet's jobs that pull its images ahead; none where that kind is not served.
+    /// The SidecarSet's jobs that pull its images ahead; none if that kind is not served.
     fn jobs(&self, set: &Watched<SidecarSet>) -> Option<Vec<Arc<ImagePullJob>>> {
         let jobs = || {
             self.jobs
@@ -45,7 +46,8 @@ impl SidecarSetController {
             .collect()
     }
 
-    /// By namespace of the pods: when labels were written by which it is selected, where that was later than the namespace.
+    /// By namespace of the pods: when a label was written by which the SidecarSet selects the
+    /// namespace, if that was later than the namespace's creation.
     fn labelled(&self, selectors: &Compiled, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Timestamp> {
         let Some(selector) = &selectors.namespaces else {
             return BTreeMap::new();
@@ -59,7 +61,8 @@ impl SidecarSetController {
             .collect()
     }
 
-    /// The pods that the SidecarSet has or lacks, those that a canary takes from it, by uid, and those whose conditions still name it.
+    /// The pods that the SidecarSet has or lacks, those that a canary takes from it, by uid, and
+    /// those whose conditions still name it.
     fn sorted(
         &self,
         set: &Watched<SidecarSet>,
@@ -67,14 +70,15 @@ impl SidecarSetController {
         injection: &Injection,
     ) -> Sorted {
         let canaries = self.canaries(set.name());
-        // For whom the webhook is not called, by what others have added to its entry, lacks nothing.
+        // A pod for which the webhook is not called, because other writers narrowed its entry,
+        // lacks nothing.
         let is_left_out = |pod: &Pod| {
             let namespace = self.namespaces.get("", &pod.metadata.namespace);
             narrowed.leaves_out(|key| pod.metadata.label(key), namespace.as_deref())
         };
         let (mut pods, mut taken, mut strangers) = (Vec::new(), BTreeMap::new(), Vec::new());
         for pod in self.pods.all() {
-            // Most pods are none of this SidecarSet's.
+            // Most pods do not concern this SidecarSet.
             let is_selected = selectors.select(&pod, &self.namespaces);
             let is_concerned = is_selected || speaks_of(&pod, set.name());
             if !is_concerned || injection.leaves_alone(&pod, &self.namespaces) {
@@ -85,7 +89,7 @@ impl SidecarSetController {
                     .iter()
                     .any(|canary| canary.select(&pod, &self.namespaces));
             taken.extend(is_taken.then(|| (pod.metadata.uid.clone(), pod.clone())));
-            // Where a canary is injected its base is not.
+            // A pod gets the containers of a canary or of its base, not both.
             let lacks_nothing = || is_taken || is_left_out(&pod);
             if is_selected && (is_injected(&pod, set.name()) || !lacks_nothing()) {
                 pods.push(pod);

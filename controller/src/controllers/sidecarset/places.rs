@@ -19,7 +19,7 @@ use crate::stores::watched::Watched;
 pub(super) type Place = (Arc<Watched<Namespace>>, Option<LeftOut>);
 
 impl SidecarSetController {
-    /// What a decision knows of these namespaces.
+    /// The summary of these namespaces for a decision.
     pub(super) fn reach(places: &[Place]) -> Reach {
         Reach {
             is_any: places.iter().any(|(_, left_out)| left_out.is_none()),
@@ -63,7 +63,7 @@ impl SidecarSetController {
         let (injection, selectors) = (&context.injection, Compiled::new(set));
         let narrowed = injection.narrowed(set);
         let places = self.places((&selectors, &narrowed), injection);
-        // In a namespace that is being deleted nothing is created.
+        // No pod can be created in a namespace that is being deleted.
         let is_reached = |(namespace, left_out): &&Place| {
             left_out.is_none() && namespace.0.metadata.deletion_timestamp.is_none()
         };

@@ -23,11 +23,11 @@ use crate::context::{Context, LARGE};
 use crate::status::throttle::{at_latest, nothing_is_urgent};
 use crate::stores::watched::Watched;
 
-/// After a pod whose change failed, until the next pod's turn.
+/// The wait after a pod whose change failed, until the next pod's turn.
 const ANOTHERS_TURN: Duration = Duration::from_secs(1);
 
 impl SidecarSetController {
-    /// Decides on one SidecarSet, carries the plan out, and tells events.
+    /// Decides on one SidecarSet, carries the plan out, and publishes events.
     pub(super) async fn round(&self, context: &Context, set: &Watched<SidecarSet>) -> Next {
         let now = Timestamp::now();
         let is_large = is_large(&set.0);
@@ -95,7 +95,7 @@ fn next_round(next: Next, again: Option<Duration>, is_anothers_turn: bool) -> Ne
     }
 }
 
-/// Whether a decision takes long enough to leave the thread to others meanwhile.
+/// Whether a decision takes so long that it should run on a thread of its own.
 fn is_large(set: &SidecarSet) -> bool {
     let matched = set.status.as_ref().map_or(0, |status| status.matched_pods);
     usize::try_from(matched).is_ok_and(|matched| matched > LARGE)
@@ -121,7 +121,8 @@ fn events(
     of_set.into_iter().chain(of_pods).collect()
 }
 
-/// By uid: the annotations of the pods that are updated next, where these count for what they become.
+/// By uid: the annotations of the pods that are updated next, if their new containers depend on
+/// them.
 async fn annotations(
     reads: &SidecarSetController,
     context: &Context,

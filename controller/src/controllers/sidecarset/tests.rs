@@ -10,7 +10,7 @@ use crate::stores::reads::Stores;
 
 const OURS: &str = "kruise-system";
 
-/// Stores in which these SidecarSets, namespaces with labels and pods are.
+/// Stores with these SidecarSets, namespaces with labels, and pods.
 fn reads(sets: &[Value], namespaces: &[(&str, Value)], pods: &[Value]) -> SidecarSetController {
     let mut stores = Stores::default();
     let reads = SidecarSetController::new(&mut stores.reader());

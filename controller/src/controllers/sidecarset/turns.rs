@@ -1,4 +1,4 @@
-//! The turns of updates that the leader remembers. A new leader begins without them.
+//! The turns of updates that the leader remembers. A new leader starts without them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -111,7 +111,8 @@ impl Workloads {
         self.deployments.on_unreadable(wake());
     }
 
-    /// Wakes the owner of a workload that changes; of one without an owner all that could adopt it.
+    /// Wakes the owner of a workload that changes. For a workload without an owner it wakes all
+    /// that could adopt it.
     pub(super) fn wake(
         &self,
         united: &Arc<Store<Watched<UnitedDeployment>>>,
@@ -189,7 +190,7 @@ impl Workloads {
     }
 }
 
-/// A typed workload as decisions see all of them.
+/// A typed workload in the untyped form that decisions read.
 fn untyped<S: Serialize, T: Serialize>(
     metadata: &ObjectMeta,
     spec: &S,

@@ -107,7 +107,7 @@ fn every_form_of_a_credential_is_read() {
         ("robot", "pa:ss")
     );
     assert_eq!(keyring.lookup("b.example/app")[0].identity_token, "t");
-    // The same once more changes nothing, another one is tried too.
+    // The same secret once more changes nothing; a different one is tried, too.
     keyring.add(DOCKERCFG.0, |_| Some(json.as_bytes())).unwrap();
     keyring
         .add(DOCKERCFG.0, |_| {

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use super::calls::started;
 use super::*;
 
-/// A service behind which NodeImage node-1 asks for app:1, and node-2 for app:2; with the paths of what was read.
+/// A service with an apiserver whose NodeImage node-1 has a pull of app:1, and node-2 one of app:2;
+/// with the paths of all reads.
 async fn service() -> (PullSecretsService, Arc<Mutex<Vec<String>>>) {
     let read = Arc::new(Mutex::new(Vec::new()));
     let noted = read.clone();

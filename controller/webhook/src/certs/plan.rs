@@ -1,13 +1,15 @@
-//! What to do with the certificates now: a function of the time, of what is stored and of what is published.
+//! The next step for the certificates: a function of the time, of the stored material and of the
+//! published authorities.
 //!
-//! The order keeps every handshake good at every instant: an authority is published in all caBundles before anything
-//! signed by it is served, and it leaves them only when nothing signed by it is served any more.
+//! The order keeps every handshake good at every instant: an authority is published in all
+//! caBundles before anything signed by it is served, and it leaves them only when nothing signed by
+//! it is served any more.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How certificates are to be.
+/// The settings of certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// How long an authority is valid.
@@ -18,17 +20,18 @@ pub struct Policy {
     pub names: BTreeSet<String>,
 }
 
-/// The longest wait between the publication of an authority and the first certificate from it: for apiservers and
-/// daemons that learn of it late (a mounted ConfigMap takes the kubelet a minute or two).
+/// The longest wait between the publication of an authority and the first certificate from it,
+/// because some apiservers and daemons get it late (a mounted ConfigMap takes the kubelet a minute
+/// or two).
 const SETTLE_MAX: SignedDuration = SignedDuration::from_mins(10);
 /// The longest time for which the old authority stays after the first certificate of the new one.
 const OVERLAP_MAX: SignedDuration = SignedDuration::from_hours(1);
-/// The furthest that a certificate's beginning is dated back: so far may the clock that issues it be ahead of the clocks of those
-/// who are to trust it.
+/// The furthest that a certificate's beginning is dated back: the clock that issues it may be this
+/// far ahead of the clocks of its clients.
 const BACKDATE_MAX: SignedDuration = SignedDuration::from_hours(24);
 
 impl Policy {
-    /// How long an authority must have been published before it signs what is served.
+    /// How long an authority must have been published before it signs served certificates.
     pub fn settle(&self) -> SignedDuration {
         (self.cert_validity / 20).min(SETTLE_MAX)
     }
@@ -38,7 +41,7 @@ impl Policy {
         (self.cert_validity / 6).min(OVERLAP_MAX)
     }
 
-    /// How far the beginning of something valid for `validity` is dated back.
+    /// How far the beginning of a certificate that is valid for `validity` is dated back.
     pub fn backdate(validity: SignedDuration) -> SignedDuration {
         validity.min(BACKDATE_MAX)
     }
@@ -59,8 +62,9 @@ pub struct Span {
 }
 
 impl Span {
-    /// When it is time for a successor: a third of the life before the end. What is made for `validity` lives no longer than
-    /// that: the time before it was made, by which it is dated back, does not count.
+    /// When it is time for a successor: a third of the life before the end. A certificate that is
+    /// made for `validity` lives no longer than that: the time by which it is dated back does not
+    /// count.
     pub fn due(&self, validity: SignedDuration) -> Timestamp {
         let life = self.not_after.duration_since(self.not_before).min(validity);
         self.not_after
@@ -72,7 +76,8 @@ impl Span {
         now >= self.not_after
     }
 
-    /// Whether it is valid already. A replica whose clock is far ahead makes what others must not serve yet.
+    /// Whether it is valid already. A replica whose clock is far ahead makes certificates that
+    /// others must not serve yet.
     pub fn has_begun(&self, now: Timestamp) -> bool {
         now >= self.not_before
     }
@@ -83,7 +88,8 @@ impl Span {
 pub struct Leaf {
     /// When it is valid.
     pub span: Span,
-    /// Which of the stored authorities signed it; `None`: none of them, or its key is another's.
+    /// The index of the stored authority that signed it; `None` if none did, or its key belongs to
+    /// another certificate.
     pub issuer: Option<usize>,
     /// The names that it carries.
     pub names: BTreeSet<String>,
@@ -115,7 +121,7 @@ impl Stored {
 pub enum Change {
     /// Make everything anew: nothing stored is of use.
     Begin,
-    /// Put a new authority in front of the others; what is served stays.
+    /// Put a new authority in front of the others; the served certificate stays.
     AddAuthority,
     /// Serve a new certificate, signed by the newest authority.
     IssueLeaf,
@@ -123,7 +129,7 @@ pub enum Change {
     DropOldAuthorities,
 }
 
-/// What to do, why, and when to look again.
+/// The change, its reason, and when to look again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The change to make to the Secret, if any.
@@ -136,8 +142,8 @@ pub struct Plan {
 
 /// Decides on the next change.
 ///
-/// `published_since` is the time since when everything that trusts us has been seen to hold exactly the stored
-/// authorities, `None` while it does not.
+/// `published_since` is the time since when every place that clients trust has been seen to hold
+/// exactly the stored authorities, `None` while one does not.
 pub fn plan(
     now: Timestamp,
     stored: &Stored,
@@ -228,7 +234,7 @@ fn working(now: Timestamp, stored: &Stored) -> Result<(&Span, &Leaf), (Change, &
     }
 }
 
-/// Why a working leaf should be followed by another from the newest authority, if it should.
+/// Why a working leaf needs a successor from the newest authority; `None` if it needs none.
 fn leaf_due(now: Timestamp, leaf: &Leaf, policy: &Policy) -> Option<&'static str> {
     if leaf.issuer != Some(0) {
         return Some("a newer authority is published");

@@ -51,7 +51,7 @@ impl ResolvesServerCert for Resolver {
 /// Counts the handshakes that clients begin.
 #[derive(Debug)]
 pub struct Counted {
-    /// Who answers them.
+    /// The resolver that answers them.
     pub resolver: Arc<Resolver>,
     /// How many there were.
     pub handshakes: Arc<AtomicU64>,
@@ -78,7 +78,8 @@ pub fn server_config(
         .with_no_client_auth()
         .with_cert_resolver(resolver);
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    // Every connection proves the certificate that is served now; nothing is kept of the connections before it.
+    // Every connection proves the certificate that is served now; no session of earlier connections
+    // is kept.
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))

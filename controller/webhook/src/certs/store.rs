@@ -1,4 +1,4 @@
-//! The one Secret: reading it, and what each change makes of it.
+//! The one Secret: reading it, and its content after each change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -40,7 +40,8 @@ pub struct Material {
 }
 
 impl Material {
-    /// Reads a Secret's data. What is missing or no PEM reads as empty: the plan replaces it.
+    /// Reads a Secret's data. A value that is missing or no PEM reads as empty: the plan replaces
+    /// it.
     pub fn from_data(data: &BTreeMap<String, ByteString>) -> Self {
         let text = |key: &str| {
             data.get(key)
@@ -74,12 +75,12 @@ impl Material {
         .collect()
     }
 
-    /// What everything that trusts us must hold: all authorities, newest first.
+    /// The bundle that every client must trust: all authorities, newest first.
     pub fn bundle(&self) -> String {
         self.authorities.concat()
     }
 
-    /// The facts that the plan looks at.
+    /// The facts that the plan reads.
     pub fn facts(&self) -> Stored {
         let ders: Vec<Vec<u8>> = self
             .authorities
@@ -104,7 +105,7 @@ impl Material {
         }
     }
 
-    /// What the Secret holds when the secret paths have rotated once more.
+    /// The content of the Secret after one more rotation of the secret paths.
     pub fn with_next_paths(&self) -> Self {
         Self {
             paths: self.paths.saturating_add(1),
@@ -112,7 +113,7 @@ impl Material {
         }
     }
 
-    /// What the Secret holds after a change.
+    /// The content of the Secret after a change.
     ///
     /// # Errors
     /// When a certificate cannot be made.
@@ -150,8 +151,8 @@ impl Material {
     fn issue_leaf(&mut self, now: Timestamp, policy: &Policy) -> Result<(), rcgen::Error> {
         let cert = self.authorities.first().cloned().unwrap_or_default();
         let end = authority_span(&cert).map_or(now, |span| span.not_after);
-        // Names that another way of running put there stay, so that two controllers with different hosts do not
-        // replace each other's certificates for ever.
+        // Names that another controller put there stay, so that two controllers with different
+        // hosts do not replace each other's certificates for ever.
         let kept = self.facts().leaf.map(|leaf| leaf.names).unwrap_or_default();
         let policy = Policy {
             names: policy.names.union(&kept).cloned().collect(),

@@ -31,7 +31,7 @@ impl Validity {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    /// This is what the Secret holds.
+    /// Sets the material that the Secret holds.
     pub(crate) fn set(&self, stored: &Stored) {
         let mut ends = self.ends.lock();
         ends.serving = stored.leaf.as_ref().map(|leaf| leaf.span.not_after);

@@ -1,9 +1,11 @@
-//! The proof that conversion works by way of the apiserver, and the endpoint that makes the first proof possible.
+//! The proof that conversion works by way of the apiserver, and the endpoint that makes the first
+//! proof possible.
 //!
-//! A Service sends the apiserver to ready pods only, and a replica is ready only when the apiserver reached it. While
-//! no replica serves yet, a replica therefore adds an EndpointSlice of its own to the Service, and takes it away
-//! when Kubernetes' own slice has it. (`publishNotReadyAddresses` would do too, but would for ever after send
-//! conversions to pods that still pull their image, crash, or have ended.)
+//! A Service sends the apiserver to ready pods only, and a replica is ready only when the apiserver
+//! reached it. While no replica serves yet, a replica therefore adds an EndpointSlice of its own to
+//! the Service, and removes it when Kubernetes' own slice has the replica.
+//! (`publishNotReadyAddresses` would do too, but would for ever after send conversions to pods that
+//! still pull their image, crash, or have ended.)
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,7 +26,8 @@ use crate::{Config, Error, PodIdentity};
 
 /// The name of the Service's port, which the slice's port must share.
 pub const PORT_NAME: &str = "webhook";
-/// How long our slice stays beside Kubernetes' own: until that one has reached every node and apiserver.
+/// How long our slice stays beside Kubernetes' own: until Kubernetes' own has reached every node
+/// and apiserver.
 const BESIDE: Duration = Duration::from_secs(10);
 /// The label of a slice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -36,9 +39,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why a proof failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unproven {
-    /// In words for a person.
+    /// The reason, as a sentence.
     pub(crate) why: String,
-    /// The apiserver answered that it reaches no webhook, or did not answer: what one would expect of a replica that is cut off.
+    /// Whether the apiserver answered that it reaches no webhook, or did not answer. That is
+    /// expected of a replica that is cut off.
     pub(crate) is_unreached: bool,
 }
 
@@ -51,9 +55,9 @@ impl Unproven {
     }
 }
 
-/// Asks the apiserver for something that only a working conversion can answer: the dry-run creation of an object in
-/// v1alpha1. Says in words why it failed. Where neither of the kinds that are tried is installed, nothing can be proven,
-/// and nothing is.
+/// Sends the apiserver a request that needs a working conversion: the dry-run creation of an object
+/// in v1alpha1. The error says why it failed. If neither of the kinds that are tried is installed,
+/// the call succeeds without a proof.
 pub(crate) async fn conversion_works(client: &Client, namespace: &str) -> Result<(), Unproven> {
     for (kind, spec) in [
         ("NodeImage", json!({})),
@@ -119,7 +123,8 @@ async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result
     }
 }
 
-/// The names of early slices of pods other than this one that Kubernetes calls not ready, where it calls this one ready.
+/// The names of early slices of other pods that Kubernetes calls not ready, if it calls this pod
+/// ready.
 fn standing_still(slices: &[EndpointSlice], own: &str) -> Vec<String> {
     let is_early = |slice: &EndpointSlice| {
         slice
@@ -159,7 +164,7 @@ fn standing_still(slices: &[EndpointSlice], own: &str) -> Vec<String> {
         .collect()
 }
 
-/// The slice of this name that has the pod alone.
+/// The slice of this name, with this pod alone.
 fn slice(name: &str, pod: &PodIdentity, config: &Config) -> EndpointSlice {
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
@@ -171,7 +176,7 @@ fn slice(name: &str, pod: &PodIdentity, config: &Config) -> EndpointSlice {
             ]
             .into(),
         ),
-        // The slice goes with the pod, should we end before we take it away.
+        // The slice is deleted with the pod, in case the process ends before it removes the slice.
         owner_references: Some(vec![OwnerReference {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
@@ -243,7 +248,8 @@ impl EarlyEndpoint {
         })
     }
 
-    /// Adds the slice; one left by an earlier life of this pod is replaced, for its address may be another's by now.
+    /// Adds the slice. A slice that an earlier process of this pod left is replaced, because its
+    /// address may belong to another pod by now.
     pub(crate) async fn add(&mut self) -> Result<(), Error> {
         if self.exists {
             return Ok(());
@@ -257,8 +263,8 @@ impl EarlyEndpoint {
         Ok(())
     }
 
-    /// Takes the slice away once Kubernetes' own has had this pod for a while; says whether that is done. A slice of an
-    /// earlier life of this pod goes too.
+    /// Removes the slice once Kubernetes' own has had this pod for a while; says whether that is
+    /// done. A slice of an earlier process of this pod is removed, too.
     pub(crate) async fn step_back(&mut self) -> Result<bool, Error> {
         if self.exists && !self.replaced().await? {
             return Ok(false);
@@ -302,8 +308,9 @@ impl EarlyEndpoint {
         Ok(since.elapsed() >= BESIDE)
     }
 
-    /// Takes away the slices of other pods that Kubernetes calls not ready by now, where it calls this one ready: who stands still takes
-    /// nothing away itself, and the apiserver would go on asking it.
+    /// Removes the slices of other pods that Kubernetes calls not ready by now, if it calls this
+    /// one ready. A process that hangs cannot remove its own slice, and the apiserver would go on
+    /// calling it.
     pub(crate) async fn remove_of_others(&self) -> Result<(), Error> {
         let all = ListParams::default().labels(&format!("{SERVICE_NAME}={}", self.service));
         let slices = self
@@ -323,7 +330,7 @@ impl EarlyEndpoint {
         Ok(())
     }
 
-    /// Takes the slice away, also one of an earlier life of this pod.
+    /// Removes the slice, also one of an earlier process of this pod.
     pub(crate) async fn remove(&mut self) -> Result<(), Error> {
         self.delete("delete").await?;
         self.exists = false;

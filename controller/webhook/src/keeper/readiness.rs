@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-/// What stands between this replica and readiness, shared with `/readyz`.
+/// The obstacle between this replica and readiness, shared with `/readyz`.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     missing: Arc<RwLock<Option<String>>>,

@@ -1,14 +1,14 @@
-//! A SidecarSet's containers as a pod template, for the apiserver to judge: what it would refuse in each pod that gets them, it is to
-//! refuse once, before any pod does.
+//! A SidecarSet's containers as a pod template, for the apiserver to judge. A fault that it would
+//! refuse in each pod with these containers is refused once, before there is any pod.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Where it is judged: in the namespace that every cluster has.
+/// The namespace for the dry run, which exists in every cluster.
 pub(crate) const NAMESPACE: &str = "default";
 
-/// What a sidecar has that is no field of a container, or is worked out from pods.
+/// Fields of a sidecar that are no fields of a container, or are computed from pods.
 const OWN: [&str; 7] = [
     "podInjectPolicy",
     "upgradeStrategy",
@@ -16,12 +16,12 @@ const OWN: [&str; 7] = [
     "shareVolumeDevicePolicy",
     "transferEnv",
     "resourcesPolicy",
-    // A device needs a claim, and of that only a pod says how it is used.
+    // A device needs a claim, and only a pod says how the claim is used.
     "volumeDevices",
 ];
 
-/// The template of a SidecarSet. Containers keep their places, so that the apiserver names those that the SidecarSet has; of a pair it
-/// is the first.
+/// The template of a SidecarSet. Containers keep their indexes, so that the apiserver names those
+/// of the SidecarSet; of a pair it is the first.
 pub(crate) fn of(object: &Value) -> Value {
     let spec = &object["spec"];
     let mut containers = list(&spec["containers"]);
@@ -56,7 +56,7 @@ fn container(mut container: Map<String, Value>) -> Value {
     Value::Object(container)
 }
 
-/// A mount, or a variable from a file, may be of a volume that the pods have.
+/// A mount, or a variable from a file, may use a volume that the pods have.
 fn volumes_of_pods<'a>(
     volumes: &[Value],
     containers: impl Iterator<Item = &'a Value>,

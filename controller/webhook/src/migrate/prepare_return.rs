@@ -28,7 +28,7 @@ pub enum ReturnError {
         release: &'static str,
         /// How many fields.
         losses: usize,
-        /// What was done, and what to do.
+        /// The state, and what to do.
         remedy: &'static str,
     },
     /// The apiserver refused or failed.
@@ -110,7 +110,7 @@ struct Page {
     items: Option<Vec<Box<RawValue>>>,
 }
 
-/// What names an object.
+/// The fields that name an object.
 #[derive(Deserialize)]
 struct Named {
     metadata: Name,
@@ -153,7 +153,7 @@ async fn losses_of(
     }
 }
 
-/// What an object would lose, a line for each field.
+/// The losses of an object, a line for each field.
 fn lines(older: &OlderKind, version: &str, object: &str) -> Vec<String> {
     let name = match serde_json::from_str::<Named>(object) {
         Ok(Named {

@@ -122,7 +122,7 @@ fn only_wrong_webhooks_of_a_configuration_are_patched_by_their_names() {
         "another authority, another path"
     );
     assert_eq!(validating_patch(&[], &service(), (BUNDLE, "s")), None);
-    // A replica of another build has another seed, and all else is the same.
+    // A replica of another build has another seed and no other difference.
     for (found, is_seed_alone) in [
         (&found[..1], true),
         (&found[1..2], false),

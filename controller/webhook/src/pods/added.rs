@@ -1,5 +1,5 @@
-//! What others have added to the selectors of SidecarSets' entries. The apiserver calls for fewer pods then, and nothing is to be done
-//! for the others by another way.
+//! The additions of other writers to the selectors of SidecarSets' entries. The apiserver then
+//! calls for fewer pods, and the controller must not inject into the others in another way.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use super::entry::hash;
 use super::sidecars::entry_named;
 use crate::Error;
 
-/// The selectors of entries that are not as they were made.
+/// The selectors of entries that differ from those that we wrote.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Added(BTreeMap<String, Vec<(LabelSelector, LabelSelector)>>);
 
 impl Added {
-    /// As the apiserver has it.
+    /// Reads the additions from the apiserver.
     ///
     /// # Errors
     /// It refuses, or does not answer.
@@ -31,7 +31,8 @@ impl Added {
         ))
     }
 
-    /// By the entries. Each is named after its own selector of namespaces, and was made without one of pods.
+    /// The additions in these entries. Each entry is named after its own selector of namespaces,
+    /// and was written without a selector of pods.
     pub fn of(found: &[MutatingWebhook]) -> Self {
         let mut added = Self::default();
         for webhook in found {
@@ -51,7 +52,8 @@ impl Added {
         added
     }
 
-    /// The selectors of namespaces and of pods of the entries whose names begin so; none where they are as they were made.
+    /// The selectors of namespaces and of pods of the entries whose names begin so; none if they
+    /// are unchanged.
     pub fn to(&self, entry: &str) -> &[(LabelSelector, LabelSelector)] {
         self.0.get(entry).map(Vec::as_slice).unwrap_or_default()
     }

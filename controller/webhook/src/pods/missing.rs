@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// So long a name is known to be missing.
+/// How long a name is known to be missing.
 const MOMENT: Duration = Duration::from_secs(1);
 /// The most names that are remembered.
 const MOST: usize = 4096;
@@ -16,8 +16,9 @@ const MOST: usize = 4096;
 pub struct Missing(Mutex<HashMap<(String, String), Instant>>);
 
 impl Missing {
-    /// Whether the apiserver did not have the pod within the last second. Later one who asks is to look, and the others go by what was
-    /// known until that one has looked, or for a second.
+    /// Whether the apiserver did not have the pod within the last second. After that, the first
+    /// caller reads again. The others use the old answer until that read has ended, or for a
+    /// second.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         let mut known = self.lock();
         let Some(since) = known.get_mut(&(namespace.to_owned(), name.to_owned())) else {
@@ -30,7 +31,7 @@ impl Missing {
         is_known
     }
 
-    /// Takes in whether the apiserver has the pod.
+    /// Notes whether the apiserver has the pod.
     pub fn looked(&self, namespace: &str, name: &str, is_there: bool) {
         if is_there {
             self.lock().remove(&(namespace.to_owned(), name.to_owned()));

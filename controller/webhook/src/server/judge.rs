@@ -1,4 +1,4 @@
-//! Who judges reviews.
+//! The dependencies of the handlers of reviews.
 
 use kube::Client;
 use std::collections::BTreeMap;
@@ -21,33 +21,34 @@ pub(crate) enum Phase {
     Ending,
 }
 
-/// What the validation of an object needs besides the object.
+/// The dependencies of the validation of an object.
 pub struct Judge {
     /// To ask the apiserver about pod templates.
     pub client: Client,
-    /// Resources that are not taken in, with the reason.
+    /// Resources whose objects are refused, with the reason.
     pub closed: BTreeMap<&'static str, String>,
     /// The most bytes that the spec of an object may have.
     pub object_max_bytes: usize,
-    /// Who knows where new pods are to run.
+    /// Knows where new pods are to run.
     pub records: Option<Arc<dyn Records>>,
-    /// Who knows which containers new pods get.
+    /// Knows which containers new pods get.
     pub injector: Option<Arc<dyn Injector>>,
-    /// Who knows the budgets of pods.
+    /// Knows the budgets of pods.
     pub budgets: Option<Arc<dyn Budgets>>,
-    /// The paths by which the apiserver asks about what not everybody may know.
+    /// The secret paths by which the apiserver calls. Answers there may contain data of other
+    /// objects.
     pub secret_path: SecretPath,
-    /// What the apiserver shows beside the path.
+    /// The token that the apiserver shows besides the path.
     pub token: Token,
-    /// Who counts the reviews.
+    /// Counts the reviews.
     pub reviews: ReviewMetrics,
-    /// Who counts the deletions that are refused here.
+    /// Counts the deletions that are refused here.
     pub refused_deletions: RefusedDeletions,
 }
 
 #[cfg(test)]
 impl Judge {
-    /// Takes in all kinds, and asks this client.
+    /// Accepts all kinds, and calls the apiserver with this client.
     pub(crate) fn asking(client: Client) -> Self {
         let (closed, reviews) = (BTreeMap::new(), ReviewMetrics::default());
         Self {

@@ -1,9 +1,12 @@
-//! Which connections stay open between reviews of pods: none in quiet times, and a few of each caller and path in busy ones.
+//! Which connections stay open between reviews of pods: none in quiet times, and a few of each
+//! caller and path in busy ones.
 //!
-//! A replica that stands still spoils each connection that a caller has kept, whenever that is used next: up to 90 seconds later, and one pod
-//! for each. Callers use the one first that they used last, so where reviews rarely overlap the others lie below for long. A new connection
-//! costs two milliseconds, which matters only where many pods are created. A server that closed connections between two requests would spoil one
-//! as well, for the caller may be sending already: so each is closed with an answer.
+//! If a replica hangs, each connection that a caller has kept fails at its next use: up to 90
+//! seconds later, and for one pod each. Callers reuse the connection first that they used last, so
+//! where reviews rarely overlap the others stay unused for long. A new connection costs two
+//! milliseconds, which matters only where many pods are created. If a server closed connections
+//! between two requests, a request could fail as well, because the caller may be sending already.
+//! So each connection is closed with an answer.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,7 +23,8 @@ const PATHS: [&str; 5] = [DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, PIN_
 const MOST: usize = 256;
 /// How many connections are kept of each.
 const OF_EACH: usize = 4;
-/// So many reviews within a second are many: then reviews overlap all the time, and no connection lies unused.
+/// How many reviews within a second are many: then reviews overlap all the time, and no connection
+/// stays unused.
 const MANY: u32 = 30;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,7 +35,8 @@ pub(super) struct Kept(Mutex<HashMap<(IpAddr, &'static str), Calls>>);
 /// The calls of one caller for one path.
 struct Calls {
     kept: Vec<Connection>,
-    /// How many came since then, and how many in the second before.
+    /// The start of the current second, the number of reviews since then, and the number in the
+    /// second before.
     since: Instant,
     asked: u32,
     asked_before: u32,
@@ -47,7 +52,7 @@ impl Calls {
         }
     }
 
-    /// Counts one more; whether they are many.
+    /// Counts one more review; returns whether they are many.
     fn are_many(&mut self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.since);
         if age >= SECOND {

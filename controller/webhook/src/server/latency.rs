@@ -68,7 +68,7 @@ impl ReviewMetrics {
         );
     }
 
-    /// One begins.
+    /// Counts the start of a review.
     pub(crate) fn begin(&self, webhook: &'static str) -> Review<'_> {
         self.in_flight.get_or_create(&Of { webhook }).inc();
         Review {
@@ -87,7 +87,7 @@ pub(crate) struct Review<'a> {
 }
 
 impl Review<'_> {
-    /// It is answered.
+    /// Counts the end of the review.
     pub(crate) fn answered(self, status: StatusCode) {
         let (of, ended) = (
             Of {

@@ -1,4 +1,4 @@
-//! The handlers by their texts, and what they know of our kinds.
+//! The handlers by their texts, and their knowledge of our kinds.
 
 mod large;
 mod paths;
@@ -345,13 +345,13 @@ async fn requests_that_are_no_reviews_get_their_status() {
         ("POST", "/validate", 2, "{}", "400"),
         ("GET", "/convert", 0, "", "405"),
         ("POST", "/mutate-pods", 2, "{}", "404"),
-        // What tells of other objects is below a path that only the apiserver knows.
+        // Answers about other objects are below a path that only the apiserver knows.
         ("POST", "/fill-recreate-request", 2, "{}", "404"),
         ("POST", "/gate-readiness/guess", 2, "{}", "404"),
         ("POST", "/guard-deletion", 2, "{}", "404"),
         ("POST", "/guard-deletion/", 2, "{}", "404"),
         ("POST", "/guard-deletion/guess", 2, "{}", "404"),
-        // Refused by what it announces, before anything of it is read.
+        // Refused by the announced length, before anything of it is read.
         ("POST", "/convert", 1 << 40, "", "413"),
     ] {
         let answer = ask(&mut served.connect().await, method, path, length, body).await;
@@ -446,12 +446,12 @@ fn empty_review() -> String {
 }
 
 impl Served {
-    /// What is left of the memory for strangers' bodies.
+    /// The remaining memory for strangers' bodies.
     fn left(&self) -> usize {
         self.kinds.strangers.bodies.left()
     }
 
-    /// Somebody else is answered while the attack is under way.
+    /// Another client is answered while the attack is under way.
     async fn serves_another(&self) {
         let review = empty_review();
         let answer = ask(
@@ -532,7 +532,7 @@ async fn hundred_large_bodies_leave_small_ones_answered() {
                 "POST /convert HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n",
                 8 << 20
             );
-            // All but the last byte, and no more: or the server has hung up.
+            // All but the last byte. A write error means that the server has closed the connection.
             let _ = stream.write_all(head.as_bytes()).await;
             let _ = stream.write_all(&vec![b' '; (8 << 20) - 1]).await;
             stream
@@ -547,7 +547,7 @@ async fn hundred_large_bodies_leave_small_ones_answered() {
     }
 }
 
-/// A review of one object whose answer is as large as it.
+/// A review of one object whose answer is as large as the review.
 fn large_review(bytes: usize) -> String {
     let object = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "x".repeat(bytes)}});
     let request =
@@ -563,7 +563,7 @@ async fn unread_answer_of_a_stranger_holds_strangers_memory() {
     let mut stream = served.connect().await;
     let answer = ask(&mut stream, "POST", "/convert", review.len(), &review).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    // Nothing more of the answer is read, and what the kernel holds of it is not all.
+    // The client reads no more of the answer, and the kernel's buffer does not hold all of it.
     assert_eq!(
         served.left(),
         STRANGERS - (3 * review.len()).next_multiple_of(1 << 10)

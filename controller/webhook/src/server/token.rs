@@ -20,9 +20,9 @@ pub const NO_TOKEN: &str = "webhook calls show no valid token, so each of them f
      the kubeconfig that an apiserver reads for webhooks have different tokens, or the apiserver reads none: give both the same token, or set \
      webhookTokenSecret to nothing until the apiservers have it";
 
-/// What the apiserver shows beside the secret paths, and whether callers show it.
+/// The token that the apiserver shows besides the secret paths, and whether callers show it.
 pub struct Token {
-    /// `None` where the path is enough.
+    /// `None` if the path is enough.
     expected: Option<String>,
     calls: Mutex<Calls>,
     is_missing: watch::Sender<bool>,
@@ -49,7 +49,7 @@ impl Token {
         }
     }
 
-    /// Whether a request shows the token, where there is one.
+    /// Whether a request shows the token, if one is required.
     pub(super) fn is_shown(&self, headers: &HeaderMap) -> bool {
         let shown = headers
             .get(AUTHORIZATION)
@@ -59,12 +59,12 @@ impl Token {
             .is_none_or(|token| shown.is_some_and(|shown| is_same(token, shown)))
     }
 
-    /// Whether an apiserver calls without a valid token, and changes of that.
+    /// Whether an apiserver calls without a valid token; the receiver sees changes.
     pub(crate) fn is_missing(&self) -> watch::Receiver<bool> {
         self.is_missing.subscribe()
     }
 
-    /// A call shows the token.
+    /// Notes a call that shows the token.
     pub(super) fn shown(&self, now: Instant) {
         if !*self.is_missing.borrow() {
             return;
@@ -75,7 +75,7 @@ impl Token {
         }
     }
 
-    /// A call shows none, or another one. True at most once a minute, for a warning.
+    /// Notes a call without a valid token. True at most once a minute, for a warning.
     pub(super) fn refused(&self, now: Instant) -> bool {
         let mut calls = self.calls.lock();
         calls.refused = Some(now);

@@ -1,4 +1,5 @@
-//! Turns at what few reviews do at once, shared out by the namespaces of the reviews.
+//! Limits how many reviews do the same work at once, and shares the turns out by the namespaces of
+//! the reviews.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,24 +8,26 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
+/// The longest wait for a turn, and for memory that other reviews hold: less than the apiserver
+/// waits for an answer.
 pub(super) const WAIT: Duration = Duration::from_secs(2);
 /// The most reviews of one namespace that wait for a turn. Each holds a connection of the apiserver, which are few.
 const MOST_OF_NAMESPACE: usize = 48;
 /// The most reviews that wait for a turn.
 const MOST: usize = 64;
 
-/// A semaphore that serves namespaces in turn. A namespace that sends many reviews waits for itself.
+/// A semaphore that serves namespaces in turn. A namespace that sends many reviews delays only its
+/// own.
 #[derive(Clone)]
 pub(super) struct Turns(Arc<Mutex<Line<oneshot::Sender<()>>>>);
 
 impl Turns {
-    /// With so many turns at once.
+    /// With this many turns at once.
     pub(super) fn new(places: usize) -> Self {
         Self(Arc::new(Mutex::new(Line::new(places))))
     }
 
-    /// The next turn of this namespace; `None` after [`WAIT`], or at once where too many reviews wait.
+    /// The next turn of this namespace; `None` after [`WAIT`], or at once if too many reviews wait.
     pub(super) async fn take(&self, namespace: &str) -> Option<Turn> {
         let (call, called) = oneshot::channel();
         let number = match self.lock().enter(namespace, call) {
@@ -54,7 +57,7 @@ impl Turns {
         let mut line = self.lock();
         line.give_back(namespace);
         while let Some(call) = line.next() {
-            // A receiver leaves the line before it goes away.
+            // A receiver leaves the line before it is dropped.
             let _ = call.send(());
         }
     }
@@ -87,18 +90,18 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let waited = self.turns.lock().leave(self.namespace, self.number);
-        // The turn may come just when the review gives up.
+        // The turn may come at the moment when the review gives up.
         if !waited && self.called.try_recv().is_ok() {
             self.turns.give_back(self.namespace);
         }
     }
 }
 
-/// What comes of a review that asks for a turn.
+/// The result of a review's request for a turn.
 #[derive(Debug, PartialEq, Eq)]
 enum Entry {
     Taken,
-    /// By this number it leaves.
+    /// The number by which the review leaves.
     Waits(u64),
     Full,
 }
@@ -106,7 +109,7 @@ enum Entry {
 /// Places, and the reviews that wait for one, by namespace.
 struct Line<W> {
     free: usize,
-    /// So many places are for namespaces that hold none.
+    /// The number of places for namespaces that hold none.
     reserve: usize,
     held: BTreeMap<String, usize>,
     waiting: BTreeMap<String, VecDeque<(u64, W)>>,
@@ -148,7 +151,8 @@ impl<W> Line<W> {
         Entry::Waits(self.number)
     }
 
-    /// Takes the last review out of the longest queue, for a namespace that has so many; false where none is longer by two.
+    /// Removes the last review of the longest queue in favour of a namespace with `own` reviews;
+    /// false if no queue is longer by two.
     fn shorten_for(&mut self, own: usize) -> bool {
         let longest = self.waiting.values_mut().max_by_key(|queue| queue.len());
         longest
@@ -156,7 +160,7 @@ impl<W> Line<W> {
             .is_some_and(|queue| queue.pop_back().is_some())
     }
 
-    /// Takes a review out that gives up; false where it does not wait any more.
+    /// Removes a review that gives up; false if it does not wait any more.
     fn leave(&mut self, namespace: &str, number: u64) -> bool {
         let Some(queue) = self.waiting.get_mut(namespace) else {
             return false;

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::stage::{NAMESPACE, Stage, node_image, node_images, until};
 
-/// How a test asks whether a policy is in force yet: a write that is allowed meanwhile changes nothing for the next one.
+/// The options of a write by which a test checks whether a policy is in force yet: a write that is
+/// still allowed changes nothing for the next one.
 pub(crate) fn trial() -> PatchParams {
     PatchParams::default().dry_run()
 }
@@ -58,7 +59,8 @@ fn a_daemon_writes_the_status_of_its_own_nodes_image_and_nothing_else() -> Resul
         until("the daemon may write its own status", async || Ok(report(&daemon, "mine").await?)).await?;
         until("the policy is in force", async || refused("another node's status", report(&daemon, "theirs").await, "node mine")).await?;
 
-        // What it may write is bounded: every controller holds it, and each write of it is one of etcd.
+        // The size of the field is bounded: every controller holds the object, and each write of it
+        // is a write of etcd.
         let images = node_images(&daemon, "v1beta1");
         let condition = json!({"type": "RuntimeReady", "status": "False", "message": "x".repeat(900_000)});
         let flood = Patch::Merge(json!({"status": {"conditions": [condition]}}));
@@ -73,7 +75,7 @@ fn a_daemon_writes_the_status_of_its_own_nodes_image_and_nothing_else() -> Resul
         refused("reading the certificates", secrets.get("kruise-webhook-certs").await, "cannot get")?;
         refused("reading pods", Api::<Pod>::all(daemon.clone()).list(&ListParams::default()).await, "cannot list")?;
 
-        // Should someone give it every right there is, the policy still stands.
+        // Even if an administrator gives the account every right, the policy holds.
         let binding = "--serviceaccount=kruise-system:kruise-daemon";
         stage.kubectl(&["create", "clusterrolebinding", "careless", "--clusterrole=cluster-admin", binding], None)?;
         let says = "may write the status of NodeImage mine and nothing else";
@@ -89,7 +91,7 @@ fn a_daemon_writes_the_status_of_its_own_nodes_image_and_nothing_else() -> Resul
         let map = ConfigMap { metadata: kube::api::ObjectMeta { name: Some("any".into()), ..Default::default() }, ..Default::default() };
         refused("a ConfigMap", maps.create(&PostParams::default(), &map).await, says)?;
 
-        // A token that no kubelet gave out names no node.
+        // A token that no kubelet issued names no node.
         let loose = stage.client(Some(stage.token("kruise-daemon", &[])?)).await?;
         refused("a token without a node", report(&loose, "mine").await, "names no node")?;
         Ok(())

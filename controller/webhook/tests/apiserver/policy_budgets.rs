@@ -1,4 +1,4 @@
-//! The controller's token, native budgets, and pods that are let go so that another comes.
+//! The controller's token, native budgets, and pods that are released so that a replacement comes.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
@@ -105,7 +105,7 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
             )
             .await;
         refused("in kube-system", answer, "controller.protectedNamespaces")?;
-        // Without its owner the garbage collector would take it meanwhile.
+        // Without its owner the garbage collector would delete it meanwhile.
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
             "policy.kruise.io",
             "v1beta1",
@@ -138,7 +138,8 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
     })
 }
 
-/// The value that protects a namespace is named where an object asks for a write there.
+/// The refusal of an object that needs a write in a protected namespace names the value that
+/// protects it.
 #[test]
 fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
     let stage = Stage::with_chart()?;

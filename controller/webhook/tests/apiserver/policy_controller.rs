@@ -1,4 +1,5 @@
-//! The controller's token: what the controller writes is allowed, and what a thief of its token would write is refused.
+//! The controller's token: the controller's own writes are allowed, and the writes of a thief of
+//! its token are refused.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::kinds::{CLONE_SET, KINDS};
@@ -24,7 +25,7 @@ const INSTANCE: &str = "apps.kruise.io/cloneset-instance-id";
 
 pub(crate) type Answer = Result<Value, kube::Error>;
 
-/// Somebody who sends requests.
+/// A client that sends requests.
 pub(crate) struct Caller(pub(crate) Client);
 
 impl Caller {
@@ -124,7 +125,7 @@ async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
         admin,
         manager,
     };
-    // A policy is in force some time after it is there.
+    // A policy is in force some time after it was created.
     let template = json!({"metadata": {"generateName": "early-"}, "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}});
     until("the policies are in force", async || {
         refused(
@@ -326,7 +327,8 @@ async fn pods_of_clonesets(
     .await
 }
 
-/// Dry runs of pods' creations, by which the controller sees whether the apiserver asks for containers of SidecarSets.
+/// Dry runs of pods' creations, by which the controller checks whether the apiserver calls for
+/// containers of SidecarSets.
 async fn injection_probes(manager: &Caller) -> Result<()> {
     let says = "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls";
     let probe = |name: &str| {
@@ -353,7 +355,7 @@ async fn injection_probes(manager: &Caller) -> Result<()> {
     )
 }
 
-/// What a thief would send for pods.
+/// The writes of a thief for pods.
 async fn pods_of_others(
     Scene {
         manager,
@@ -463,7 +465,8 @@ async fn pods_of_others(
     refused("tolerations", answer, "its containers alone")
 }
 
-/// A controlling owner of a kind that the cluster does not know: the garbage collector leaves alone what it owns.
+/// A controlling owner of a kind that the cluster does not know: the garbage collector leaves its
+/// objects alone.
 fn another_owner() -> Value {
     json!([{"apiVersion": "none.example/v1", "kind": "Nothing", "name": "db", "uid": "u", "controller": true}])
 }
@@ -503,7 +506,7 @@ async fn claims(
     Ok(())
 }
 
-/// What a thief would send for claims.
+/// The writes of a thief for claims.
 async fn claims_of_others(
     Scene {
         manager,
@@ -533,7 +536,7 @@ async fn claims_of_others(
     )
 }
 
-/// Claims of StatefulSets have no owner, or one that takes them along.
+/// Claims of StatefulSets have no owner, or an owner with which they are deleted.
 async fn claims_of_statefulsets(Scene { manager, admin, .. }: &Scene) -> Result<()> {
     const ALLOWED: &str = "apps.kruise.io/owned-by-asts";
     let reference = |api_version: &str, kind: &str, name: &str| json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("{kind}-{name}")});
@@ -588,7 +591,7 @@ async fn claims_of_statefulsets(Scene { manager, admin, .. }: &Scene) -> Result<
     }
     refused("a deletion", manager.delete(path).await, says)?;
 
-    // Another's: an owner that is gone would take it along.
+    // A claim without the annotation: with an owner that is gone it would be deleted.
     admin.create(CLAIMS, &of_set(1, json!({}))).await?;
     let path = &format!("{CLAIMS}/data-db-1");
     let consent = json!({"metadata": {"annotations": {ALLOWED: "db"}}});
@@ -604,7 +607,7 @@ async fn claims_of_statefulsets(Scene { manager, admin, .. }: &Scene) -> Result<
         .strategic(path, &owned(&set))
         .await
         .context("given to its set")?;
-    // OpenKruise's has no annotation, and its set as owner.
+    // A claim of OpenKruise's has no annotation, and its set as owner.
     let owners = json!([reference("apps.kruise.io/v1alpha1", "StatefulSet", "db")]);
     admin
         .create(
@@ -952,7 +955,7 @@ async fn own_kinds(
     Ok(())
 }
 
-/// What a thief would send for our kinds.
+/// The writes of a thief for our kinds.
 async fn fields_of_others(Scene { manager, admin, .. }: &Scene) -> Result<()> {
     let set = &format!("{CLONE_SETS}/web");
     let says = "take names off scaleStrategy.podsToDelete";
@@ -1039,7 +1042,7 @@ async fn definitions(Scene { manager, admin, .. }: &Scene) -> Result<()> {
         says,
     )?;
 
-    // What someone wiped is written again: the bundle is checked by the server.
+    // A wiped field is written again: the server checks the bundle.
     admin.merge(path, &none).await?;
     let ours = conversion(json!({"service": service("kruise-webhook-service"), "url": null}));
     manager

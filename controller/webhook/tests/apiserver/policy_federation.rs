@@ -113,7 +113,7 @@ fn federation_names_only_what_its_author_may_get() -> Result<()> {
                 json!([member("friend", "web", native), member("victim", "web", "DistributedPodDisruptionBudget")]),
                 Some(says("victim/web", distributed)),
             ),
-            // Without a kind it may be of two, and the author may get one of them.
+            // Without a kind it may be of two kinds, and the author may get one of them.
             (json!([member("friend", "web", "")]), Some(says("friend/web", distributed))),
         ] {
             let answer = own.create(&dry_run, &budget(&federation)).await;
@@ -123,13 +123,14 @@ fn federation_names_only_what_its_author_may_get() -> Result<()> {
             }
         }
 
-        // An administrator names any, and a full list fits into what a policy may cost.
+        // An administrator may name any budget, and a full list fits into the cost limit of a
+        // policy.
         let full: Vec<_> = (0..MOST).map(|at| member("victim", &format!("b{at}"), "")).collect();
         by_admin.create(&dry_run, &budget(&json!(full))).await.context("a full list")?;
         let named = json!([member("victim", "web", native)]);
         by_admin.create(&PostParams::default(), &budget(&named)).await.context("by an administrator")?;
 
-        // The tenant changes what else there is, and takes entries away, but adds none.
+        // The tenant changes other fields, and removes entries, but adds none.
         let merge = |spec: Value| Patch::Merge(json!({"spec": spec}));
         own.patch("web", &trial(), &merge(json!({"minAvailable": 2}))).await.context("another field")?;
         let more = json!({"federation": [named[0], member("friend", "web", native)]});

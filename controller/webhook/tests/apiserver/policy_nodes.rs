@@ -1,4 +1,5 @@
-//! The controller's token and nodes: the taints that wait for images go, and nothing else is written.
+//! The controller's token and nodes: it removes the taints that wait for images, and writes nothing
+//! else.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -40,7 +41,7 @@ async fn held(nodes: &Api<Node>) -> Result<Vec<Value>> {
         .collect())
 }
 
-/// What a thief of the token would write to a node that has these taints.
+/// The writes of a thief of the token to a node that has these taints.
 fn thefts(all: &[Value]) -> Vec<(&'static str, Patch<Value>)> {
     let [gpu, ours, zone, at_startup] = all else {
         return Vec::new();
@@ -155,7 +156,7 @@ fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_wri
             "{rest:?}"
         );
 
-        // Should someone give it every right there is, the policy still stands.
+        // Even if an administrator gives the account every right, the policy holds.
         let binding = "--serviceaccount=kruise-system:kruise-manager";
         stage.kubectl(
             &[

@@ -1,4 +1,4 @@
-//! ContainerRecreateRequests: what is filled in stays, and only the controller fills in.
+//! ContainerRecreateRequests: filled-in fields stay, and only the controller fills in.
 
 use anyhow::{Context, Result};
 use berth_api::v1beta1::ContainerRecreateRequest;

@@ -140,7 +140,7 @@ async fn specs(client: &Client) -> Result<Vec<Value>> {
         .collect())
 }
 
-/// Applies what a release has of a definition: v1alpha1 without conversion.
+/// Applies a release's form of a definition: v1alpha1 without conversion.
 async fn apply_release(admin: &Client, kind: &Kind) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
     let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
@@ -190,7 +190,7 @@ fn objects_go_to_a_release_of_v1alpha1_alone() -> Result<()> {
         ensure!(prepare(&returner, release).await.0? == Migrated::default(), "a second step found something to do");
         ensure!(specs(&admin).await? == before, "specs changed");
 
-        // The leader's migration leaves it so, however long it tries.
+        // The leader's migration leaves it unchanged, however long it tries.
         if tokio::time::timeout(Duration::from_secs(5), migrate(&manager)).await.is_ok() {
             bail!("the migration takes the CRDs for its own");
         }

@@ -1,5 +1,6 @@
-//! Each right of the controller's role to write, against the policies: who owns the object, in which namespace it is, which field is
-//! written, and whether that is allowed. A right without an allowed and a refused row fails the test.
+//! Each right of the controller's role to write, against the policies: the owner and the namespace
+//! of the object, the written field, and whether that is allowed. A right without an allowed and a
+//! refused row fails the test.
 
 mod kinds;
 mod others;
@@ -56,12 +57,12 @@ const FREE: [(&str, &str, &str); 5] = [
 ];
 const READS: [&str; 3] = ["get", "list", "watch"];
 const ALLOWED: &str = "";
-/// What a row is that is no dry run: the refusal would not come for one.
+/// Marks a row that is no dry run, because a dry run would not be refused.
 const FOR_REAL: &str = "for real";
 const PROTECTED: &str = "controller.protectedNamespaces";
 const COLLECTED: &str = "because the object must go with its owner";
 
-/// One request, as a dry run, and what the refusal says; nothing where it is allowed.
+/// One request, as a dry run, and the text of the refusal; empty if it is allowed.
 struct Row {
     right: Right,
     path: String,
@@ -70,7 +71,7 @@ struct Row {
     says: &'static str,
 }
 
-/// Verb, namespace and name, what, body, and the words of the refusal.
+/// Verb, namespace and name, the description, the body, and the text of the refusal.
 type Try<'a> = (
     &'a str,
     (&'a str, &'a str),
@@ -123,7 +124,7 @@ impl Rows<'_> {
             .collect();
         let how = if what == FOR_REAL { "" } else { "?dryRun=All" };
         let path = format!("{root}/{version}{inside}/{}{how}", parts.join("/"));
-        // Options in the body of a deletion take the place of those in its path.
+        // Options in the body of a deletion replace those in its path.
         let body = if verb == "delete" {
             json!({"dryRun": ["All"]})
         } else {
@@ -186,7 +187,7 @@ fn rights(stage: &Stage) -> Result<BTreeSet<Right>> {
             }
         }
     }
-    // Reads pass no policy, and nothing is written by the name of finalizers.
+    // Reads pass no policy, and no write uses the subresource of finalizers.
     rights.retain(|(_, resource, verb)| {
         !READS.contains(&verb.as_str()) && !resource.ends_with("/finalizers")
     });
@@ -276,7 +277,7 @@ fn each_right_to_write_is_bound_by_a_row() -> Result<()> {
                 .client(Some(stage.token("kruise-manager", &bound)?))
                 .await?,
         );
-        // A policy is in force some time after it is there.
+        // A policy is in force some time after it was created.
         until("each row holds", async || {
             let mut wrong = Vec::new();
             for row in &rows {
@@ -325,7 +326,7 @@ async fn judge(
     let row = || format!("{right:?} {what}: {path}");
     match manager.send(method, path, content, body).await {
         Ok(_) => ensure!(says.is_empty(), "{} is allowed", row()),
-        // The apiserver sees after all policies that there is such an object.
+        // The apiserver checks only after all policies whether the object exists already.
         Err(kube::Error::Api(status)) if says.is_empty() && status.is_already_exists() => {}
         Err(kube::Error::Api(status)) => {
             let is_so = !says.is_empty() && status.code == 403 && status.message.contains(says);

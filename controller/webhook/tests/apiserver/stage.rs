@@ -27,12 +27,13 @@ pub(crate) const SERVICE: &str = "kruise-webhook-service";
 const NODE: &str = "stage";
 const KUBECONFIG: &str = "kubeconfig";
 pub(crate) const SECRET: &str = "kruise-webhook-certs";
-/// The longest that anything here may take before a test gives up. Nothing is asserted about it.
+/// The longest that any step may take before a test gives up. No test asserts it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
-    /// Has the administrator's kubeconfig with the apiserver's address inside the cluster, and kubectl's cache.
+    /// Contains the administrator's kubeconfig with the apiserver's address inside the cluster, and
+    /// kubectl's cache.
     directory: TempDir,
 }
 
@@ -43,7 +44,7 @@ impl Stage {
         Self::with_values(REGISTRY)
     }
 
-    /// The same with more values, separated by commas.
+    /// A control plane with the chart and more values, separated by commas.
     pub(crate) fn with_values(values: &str) -> Result<Self> {
         let stage = Self::bare()?;
         stage.helm(&[
@@ -56,7 +57,7 @@ impl Stage {
             "--set",
             values,
         ])?;
-        // Without it no pod is taken in.
+        // Without it every pod is refused.
         stage.kubectl(
             &[
                 "wait",
@@ -105,7 +106,7 @@ impl Stage {
         self.program("kubectl", arguments, input)
     }
 
-    /// Runs a program inside the cluster's network, from wherever it is called.
+    /// Runs a program inside the cluster's network, even if the caller is outside.
     fn program(&self, name: &str, arguments: &[&str], input: Option<&str>) -> Result<String> {
         let mut command = self
             .cluster
@@ -132,7 +133,7 @@ impl Stage {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs the work where the apiserver can reach us.
+    /// Runs the work in a place where the apiserver can reach it.
     pub(crate) fn run<T: Send>(
         &self,
         work: impl AsyncFnOnce(Client) -> Result<T> + Send,
@@ -209,7 +210,8 @@ impl Replica {
         Self::start_with(stage, admin, config(port, validity, None)).await
     }
 
-    /// The same with settings of its own; its pod is made here, and its token is bound to that pod, as by a kubelet.
+    /// Starts a replica with settings of its own; its pod is made here, and its token is bound to
+    /// that pod, as by a kubelet.
     pub(crate) async fn start_with(stage: &Stage, admin: &Client, config: Config) -> Result<Self> {
         let port = config.bind.port();
         beat(admin).await?;
@@ -281,7 +283,7 @@ impl Replica {
     }
 }
 
-/// What a kubelet would do for a replica's pod.
+/// The work of a kubelet for a replica's pod.
 async fn kubelet(
     admin: Client,
     pod: String,
@@ -304,7 +306,7 @@ async fn kubelet(
     }
 }
 
-/// The node of all replicas lives: without a sign of life its pods would be called unready.
+/// Sends a heartbeat for the node of all replicas: without it Kubernetes would call its pods unready.
 async fn beat(admin: &Client) -> Result<()> {
     let nodes: Api<Node> = Api::all(admin.clone());
     if nodes.get_opt(NODE).await?.is_none() {
@@ -364,7 +366,7 @@ async fn set_ready(pods: &Api<Pod>, name: &str, ip: Ipv4Addr) -> Result<()> {
     Ok(())
 }
 
-/// Tries until it works; the error after too long is the last one.
+/// Tries until it works; after too long it returns the last error.
 pub(crate) async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {

@@ -38,7 +38,7 @@ fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alph
             Replica::start(&stage, &admin, 9976, LONG)
         );
         let (mut first, mut second) = (first?, second?);
-        // The moment that either is ready, v1alpha1 works, without another try.
+        // As soon as either is ready, v1alpha1 works at the first try.
         tokio::select! { done = first.ready() => done?, done = second.ready() => done? }
         node_images(&admin, "v1alpha1")
             .create(&PostParams::default(), &node_image("v1alpha1", "one", "1"))
@@ -110,7 +110,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         );
         let (seen, ready) = tokio::join!(seen, replica.ready());
         seen.and(ready)?;
-        // A second one finds conversion working, and adds nothing.
+        // The second replica finds a working conversion, and adds nothing.
         let mut second = Replica::start(&stage, &admin, 9976, LONG).await?;
         second.ready().await?;
         ensure!(
@@ -118,7 +118,8 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
             "a second replica needs no early endpoint"
         );
         second.end().await?;
-        // As its kubelet would: a pod that has ended is sent requests for as long as it exists and is called ready.
+        // As its kubelet would: a pod that has ended gets requests as long as it exists and is
+        // called ready.
         let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
         pods.delete("replica-9976", &DeleteParams::default().grace_period(0))
             .await?;
@@ -222,7 +223,7 @@ fn without_its_webhook_configurations_a_replica_needs_no_right_to_them() -> Resu
             "mutatingwebhookconfigurations/kruise-mutating-webhook-configuration",
         ),
     ] {
-        // kubectl ends with an error where the answer is no.
+        // kubectl ends with an error if the answer is no.
         ensure!(
             stage
                 .kubectl(&["auth", "can-i", verb, right, &user], None)
@@ -248,7 +249,7 @@ fn without_its_webhook_configurations_a_replica_needs_no_right_to_them() -> Resu
     })
 }
 
-/// What a list is made of: more in all than the largest body that the webhook reads.
+/// The size of a list: more in all than the largest body that the webhook reads.
 const LARGE: (usize, usize) = (60, 200_000);
 
 fn clone_sets(client: &Client, version: &str) -> Api<DynamicObject> {

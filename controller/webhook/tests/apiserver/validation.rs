@@ -1,4 +1,4 @@
-//! What the validating webhook refuses, and what it stays out of.
+//! The objects that the validating webhook refuses, and those that it leaves alone.
 
 use anyhow::{Result, ensure};
 use http::Request;
@@ -21,7 +21,8 @@ fn clone_set(version: &str, name: &str, container: &Value) -> Value {
     })
 }
 
-/// As Kubernetes' own kinds do: a field that is misspelled in a template would be dropped in silence.
+/// As for Kubernetes' own kinds: without the warning a misspelled field in a template would be
+/// dropped in silence.
 async fn warns_of_fields_that_do_not_exist(admin: &Client) -> Result<()> {
     let set = clone_set(
         "v1beta1",
@@ -92,7 +93,7 @@ fn a_bad_template_is_refused_in_both_versions_and_nothing_hangs_on_the_webhook()
     })
 }
 
-/// Of a SidecarSet the apiserver judges the containers as those of a pod.
+/// The apiserver judges the containers of a SidecarSet as those of a pod.
 async fn refuses_sidecars_that_no_pod_could_have(admin: &kube::Client) -> Result<()> {
     let gvk = GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "SidecarSet");
     let api: Api<DynamicObject> = Api::all_with(admin.clone(), &ApiResource::from_gvk(&gvk));

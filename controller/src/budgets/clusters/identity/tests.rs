@@ -19,7 +19,7 @@ async fn two_clusters_are_those_whose_leases_were_there_at_one_moment() {
         (of("a", (1, 4)), of("b", (3, 9)), true),
         (of("a", (1, 3)), of("b", (3, 9)), true),
         (of("a", (1, 2)), of("b", (3, 9)), false),
-        // Seen once, before it was known that the other is there.
+        // Seen once, before the other was known to exist.
         (of("a", (2, 1)), of("b", (1, 9)), false),
         (of("", (1, 9)), of("b", (1, 9)), false),
         (of("", (1, 9)), of("", (1, 9)), false),

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 
-/// What is shown in each round, by uid; `""`: no answer.
+/// The uids that the reads of each round show; `""` is no answer.
 type Shown = &'static [&'static str];
-/// Here, in the east and in the west; then what is known of the east.
+/// The reads here, in the east and in the west; then the result for the east.
 type Case = (
     &'static str,
     Option<Shown>,
@@ -94,7 +94,7 @@ async fn contexts_lead_to_one_cluster_unless_their_leases_were_seen_at_one_momen
             &["w", "w", ""],
             Ok(&[]),
         ),
-        // A Lease that was made anew may be that which the other context has shown before.
+        // A Lease that was created again may be the one that the other context has shown before.
         (
             "made anew",
             Some(&["h", "h", "h"]),

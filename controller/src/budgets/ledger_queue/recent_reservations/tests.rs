@@ -128,7 +128,7 @@ async fn a_request_is_the_same_for_some_seconds_after_this_process_entered_it() 
         ),
     ] {
         let (entered, began) = (RecentReservations::default(), Instant::now());
-        // The write takes a while, and is as old as its beginning.
+        // The write takes a while, and its age counts from its beginning.
         tokio::time::advance(Duration::from_secs(waited)).await;
         entered.note(
             &key("web"),

@@ -35,7 +35,7 @@ fn review_stands_for_no_pod_but_that_of_its_uid() {
         (Update, None, None, false, false),
         (Evict, None, Some("u"), false, true),
         (Evict, None, Some("other"), false, false),
-        // Refused for that, and neither counted nor told.
+        // Refused for the missing uid, so it is neither counted nor reported.
         (Evict, None, None, false, true),
     ] {
         let disruption = Disruption {
@@ -105,7 +105,8 @@ fn a_resize_that_restarts_a_container_is_an_update() {
     }
 }
 
-// Else a resize would be settled when the kubelet has seen it and before the container stops.
+// Otherwise a resize would be settled after the kubelet has seen it, but before the container
+// stops.
 #[test]
 fn the_containers_that_a_change_replaces_are_those_of_another_image_and_those_that_restart() {
     let pod = |image: &str, memory: [&str; 2], policy: &str| {

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a replica knows that does not lead.
+/// The state of a replica that does not lead.
 struct Standby {
     gone: Gone,
     jobs: Arc<Store<Watched<BroadcastJob>>>,
@@ -11,7 +11,7 @@ struct Standby {
 }
 
 impl Standby {
-    /// With so many nodes, `n0`, `n1`, …
+    /// With this many nodes: `n0`, `n1`, …
     fn new(count: usize) -> Self {
         let (jobs, nodes) = (Store::new(&[]), Store::new(&[]));
         let standby = Self {
@@ -28,7 +28,7 @@ impl Standby {
         standby
     }
 
-    /// The job as its status is now.
+    /// The job with this status.
     fn told(&self, version: u32, status: Value) {
         let metadata = json!({"namespace": "default", "name": "job", "uid": "j", "resourceVersion": version.to_string()});
         let job = json!({"metadata": metadata, "spec": {"template": {}}, "status": status});
@@ -44,7 +44,7 @@ impl Standby {
         mark_of(&self.nodes.get("", node).unwrap().0)
     }
 
-    /// The pod of a node goes after its end.
+    /// The pod of a node is deleted after its end.
     fn loses(&self, pod: &str, node: &str, phase: &str) {
         let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob", "name": "job", "uid": "j", "controller": true});
         let metadata =

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Tries so often; true while it stays ready.
+/// Tries this often; true while it stays ready.
 fn after(
     reach: &mut Reach,
     proofs: &[Proof],

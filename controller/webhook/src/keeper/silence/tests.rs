@@ -1,6 +1,7 @@
 use super::*;
 
-/// At which of the tries without an answer, of which each begins and ends at a second, a silence becomes long.
+/// At which of the tries a silence becomes long. Each try begins and ends at a second, without an
+/// answer.
 fn becomes_long(tries: &[(u64, u64)]) -> Vec<usize> {
     let (start, mut silence) = (Instant::now(), Silence::default());
     let at = |seconds| start + Duration::from_secs(seconds);

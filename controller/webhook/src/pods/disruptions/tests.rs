@@ -159,7 +159,8 @@ fn deletions_and_changes_are_asked_about_each_by_itself() {
             expected,
             "{deletions} {changes}"
         );
-        // What is never asked about is left out of all of them, but of evictions, which say nothing of the pod.
+        // Pods that the webhook is never called for are excluded in all of them, except in those
+        // for evictions, which do not show the pod.
         let of_pods = entries
             .iter()
             .filter(|entry| !what(entry).ends_with("eviction"));

@@ -87,7 +87,8 @@ fn what_was_written_for_other_selectors_is_not_what_a_set_asks_for_now() {
             written.has(before) && !written.has(&now) && wanted.has(&now),
             "{what}"
         );
-        // As long as that is not written nothing is in force of it, and what is about to go counts no more.
+        // A new rule is not in force before it is written, and a rule that is about to be removed
+        // no longer counts.
         let left = written.clone().within(&wanted);
         assert!(
             !left.has(before) && !left.has(&now) && left.has(&of_b),

@@ -1,4 +1,5 @@
-//! AdmissionReviews of new pods: those that take another's place are pinned to where that was.
+//! AdmissionReviews of new pods: a pod that replaces another one is pinned to the place of that
+//! pod.
 
 use berth_api::weight::Limits;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 use super::pod_review::{Answer, Unanswered, read};
 use crate::pods::Records;
 
-/// A pod; only what is read or changed of it.
+/// The fields of a pod that are read or changed.
 #[derive(Serialize, Deserialize)]
 struct Pod {
     metadata: Metadata,

@@ -1,4 +1,4 @@
-//! The kinds of reviews, and what each may cost.
+//! The kinds of reviews, and the limits of each.
 
 use berth_http::{Bodies, BodyLimits};
 
@@ -8,9 +8,10 @@ use crate::server::turns::{Turns, WAIT};
 /// The most bytes of a review that is read.
 pub(in crate::server) const LARGEST: usize = 8 << 20;
 
-/// What bodies of one kind of review may cost. The apiserver converts each object by itself, as it decodes it from etcd, also those of a
-/// list: far above one object's limit (1.5 MiB) is far above every review. A byte is charged as it came, and once more for each text
-/// of about its size that is made of it.
+/// The limits of bodies of one kind of review. The apiserver converts each object by itself, as it
+/// decodes it from etcd, also those of a list. So [`LARGEST`], far above one object's limit (1.5
+/// MiB), is far above every review. A byte is charged when it arrives, and once more for each text
+/// of about its size that is made from it.
 const fn bodies(factor: usize, total: usize) -> BodyLimits {
     BodyLimits {
         largest: LARGEST,
@@ -21,22 +22,23 @@ const fn bodies(factor: usize, total: usize) -> BodyLimits {
     }
 }
 
-/// The kinds of reviews. Each has memory and a turn of its own, so that a flood of one holds up no other.
+/// The kinds of reviews. Each has memory and turns of its own, so that a flood of one kind delays
+/// no other.
 pub(crate) struct Kinds {
     pub(in crate::server) conversions: Kind,
     pub(in crate::server) validations: Kind,
-    /// Conversions and validations for who may be anybody.
+    /// Conversions and validations for unknown clients.
     pub(in crate::server) strangers: Kind,
     pub(in crate::server) new_pods: Kind,
-    /// What becomes of pods and namespaces that exist.
+    /// Disruptions of pods, and deletions of namespaces and definitions.
     pub(in crate::server) disruptions: Kind,
 }
 
-/// What reviews of a kind share.
+/// The limits that reviews of a kind share.
 pub(in crate::server) struct Kind {
     pub(in crate::server) bodies: Bodies,
-    /// Of reviews above [`SMALL`] one is read and worked on at a time, beside the other tasks, not among them. Their namespaces
-    /// take turns.
+    /// Of reviews above [`SMALL`] one is read and handled at a time, on a thread apart from the
+    /// other tasks. Their namespaces take turns.
     pub(in crate::server) turns: Turns,
 }
 
@@ -73,7 +75,7 @@ impl Kinds {
     }
 }
 
-/// What a path leads to.
+/// The handler of a path.
 #[derive(Clone, Copy)]
 pub(in crate::server) enum Handler {
     Convert,

@@ -181,7 +181,7 @@ pub(super) fn of_kinds(all: &mut Vec<Row>, World { owner, .. }: &World) {
             }
             _ => {}
         }
-        // No policy looks at the statuses of our kinds: their schemas bound them.
+        // No policy checks the statuses of our kinds: their schemas bound them.
         of.resource = &statuses;
         of.add("patch", (namespace, "web"), "", json!([]), ALLOWED);
     }

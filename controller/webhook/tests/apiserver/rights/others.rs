@@ -1,4 +1,4 @@
-//! Revisions, native budgets, nodes, and what is of the release alone.
+//! Revisions, native budgets, nodes, and objects of the chart's release alone.
 
 use berth_api::kinds::CLONE_SET;
 use serde_json::{Value, json};
@@ -445,12 +445,12 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
     }
 }
 
-/// A finalizer that no program takes away.
+/// A finalizer that no program removes.
 fn forever() -> Value {
     json!(["thief.example/forever"])
 }
 
-/// An owner that is there, so that the object stays when its controller is gone.
+/// An owner that exists, so that the object stays when its controller is gone.
 pub(super) fn second_owner() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": "u"})
 }

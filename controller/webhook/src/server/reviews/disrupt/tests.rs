@@ -7,7 +7,7 @@ use crate::pods::Budgets;
 
 use super::*;
 
-/// Says this of every pod; nothing at all where there is nothing to say.
+/// Gives this answer about every pod; no answer if it is `None`.
 #[derive(Debug)]
 struct Says {
     answer: Option<Result<Option<String>, NotYet>>,

@@ -1,4 +1,4 @@
-//! In which words a deletion is refused.
+//! The messages of refused deletions.
 
 use berth_api::commands::{self, Named};
 use berth_api::names::{delete_protection, label};
@@ -6,7 +6,7 @@ use berth_api::names::{delete_protection, label};
 use super::census::{Listing, Living, Unlisted};
 use super::guarded::{Counted, Guarded, Kind};
 
-/// Why it stays; `None` where nothing lives in it.
+/// Why the object stays; `None` if nothing in it forbids the deletion.
 pub(super) fn refusal(guarded: &Guarded, counted: &Counted) -> Option<String> {
     let why = match counted {
         Ok(counted) => {

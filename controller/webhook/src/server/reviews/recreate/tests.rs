@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// An apiserver that has these objects by path, and fails with this code for what it has not.
+/// An apiserver that has these objects by path, and fails with this code for all others.
 async fn apiserver(objects: Vec<(&'static str, Value)>, code: u16) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -228,7 +228,8 @@ fn named<'a>(object: &'a NodeImage, image: &str, tag: &str) -> Option<Vec<&'a Re
     object.spec.images.get(image)?.secrets_of(tag)
 }
 
-/// Serves until `shutdown`; calls that are under way then are finished, within a few seconds. `tls` must offer `h2` by ALPN.
+/// Serves until `shutdown`; calls that are under way then are finished, within a few seconds. `tls`
+/// must offer `h2` by ALPN.
 pub async fn serve(
     listener: TcpListener,
     tls: Arc<tokio_rustls::rustls::ServerConfig>,

@@ -1,5 +1,5 @@
-//! Pull secrets from end to end: the daemon's client, TLS, a real apiserver's tokens, reviews and secrets. Needs root,
-//! as the cluster does.
+//! Pull secrets from end to end: the daemon's client, TLS, a real apiserver's tokens, reviews and
+//! secrets. Needs root, as the cluster does.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -152,7 +152,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// A control plane with two nodes on paper, NodeImages and secrets, and the service in this process.
+    /// A control plane with two nodes on paper, NodeImages and secrets, and the service in this
+    /// process.
     async fn up() -> Stage {
         let cluster = Cluster::up(&Options::default()).unwrap();
         for mut definition in berth_api::kinds::crd::definitions().unwrap() {

@@ -129,8 +129,8 @@ impl PodBudgets {
         asked_again(is_known, told, Timestamp::now())
     }
 
-    /// The time until the next count of a budget in this namespace. It is shorter after a change of pods, because the last count may have
-    /// used what workloads said before the change.
+    /// The time until the next count of a budget in this namespace. It is shorter after a change of
+    /// pods, because the last count may have used what workloads said before the change.
     pub(crate) fn counted_again(&self, namespace: &str, soon: Duration) -> Duration {
         let changed = self.expected.changed.lock();
         match changed.get(namespace) {

@@ -188,7 +188,8 @@ impl ExpectedPods {
         let said = format!("{kind} {name} of spec.targetRef");
         let kind = self.kind(api_version, kind, &said).await?;
         let unscaled = || fault(format!("{said} has no scale: {ANOTHER}, and {REMEDY}"));
-        // The controller reads more than the budget's author may, so the message must not say whether the object exists.
+        // The controller reads more than the budget's author may, so the message must not say
+        // whether the object exists.
         if kind.says == Says::Nothing {
             return unscaled();
         }

@@ -302,7 +302,8 @@ impl PodBudgets {
     }
 }
 
-/// A request as a budget sees it: a pod that lacks one of the conditions that the budget asks for does not serve.
+/// A request as a budget sees it: a pod that lacks one of the conditions that the budget asks for
+/// does not serve.
 fn as_seen(QueuedRequest { request, pod, .. }: &QueuedRequest, holds: &Holds) -> Request {
     let is_healthy = holds
         .rules

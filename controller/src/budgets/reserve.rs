@@ -171,7 +171,8 @@ impl PodBudgets {
         Ok(None)
     }
 
-    /// Reads the budgets again after all reservations: of two reservations that exclude each other, one sees the other.
+    /// Reads the budgets again after all reservations: of two reservations that exclude each other,
+    /// one sees the other.
     async fn confirm_each(&self, drawn: &[(&BudgetKey, Request)]) -> Result<Together, NotYet> {
         let confirmed = drawn
             .iter()

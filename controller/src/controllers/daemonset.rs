@@ -92,7 +92,8 @@ impl Controlled for DaemonSetOwner {
     }
 }
 
-/// Wakes those DaemonSets that a node's change concerns, or that have pods on a node that comes or goes.
+/// Wakes those DaemonSets that a node's change concerns, or that have pods on a node that comes or
+/// goes.
 fn wake_for_nodes(reads: &DaemonSetController, queue: &Arc<Queue<Key>>, news: AllNews) {
     let (to, pods) = (queue.clone(), reads.of_pods.pods.clone());
     reads.of_pods.nodes.on_change(move |change| {

@@ -1,4 +1,5 @@
-//! The ImagePullJob controller: spreads a job's image over the NodeImages of the nodes that it selects.
+//! The ImagePullJob controller: spreads a job's image over the NodeImages of the nodes that it
+//! selects.
 
 use berth_workload::images::pull::closed;
 use berth_workload::objects::pod::Pod;

@@ -81,7 +81,8 @@ impl Controller for NodeImageController {
         }
     }
 
-    /// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
+    /// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that
+    /// asks for its images changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, gone) = (queue.clone(), context.clone());
         self.nodes.on_change(move |change| match change {
@@ -344,7 +345,8 @@ fn wake_for_ended_waits(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
     });
 }
 
-/// Wakes the NodeImage of a request's pod when the request changes, and those that still ask for one that is gone.
+/// Wakes the NodeImage of a request's pod when the request changes, and those that still ask for
+/// one that is gone.
 fn wake_for_requests(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
     let (to, pods, images) = (queue.clone(), reads.pods.clone(), reads.nodeimages.clone());
     reads.requests.on_change(move |change| {

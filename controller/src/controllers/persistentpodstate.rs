@@ -125,7 +125,8 @@ impl Controller for PersistentPodStateController {
         });
     }
 
-    /// One round for one name: of a PersistentPodState, of workloads that may ask for one, or of both.
+    /// One round for one name: of a PersistentPodState, of workloads that may ask for one, or of
+    /// both.
     async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let state = self.states.get(&key.namespace, &key.name);
         let Some(owner) = state

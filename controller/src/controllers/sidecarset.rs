@@ -88,7 +88,8 @@ impl Controller for SidecarSetController {
         pace_of(&self.sets, &key.name, false)
     }
 
-    /// Wakes a SidecarSet when it, a pod that it selects or has selected, a namespace or a revision of it changes.
+    /// Wakes a SidecarSet when it, a pod that it selects or has selected, a namespace or a revision
+    /// of it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, known) = (queue.clone(), context.clone());
         self.sets.on_change(move |change| match change {

@@ -81,7 +81,8 @@ impl Controller for UnitedDeploymentController {
         register::<UnitedDeployment>(registry, &reader.read());
     }
 
-    /// Wakes a UnitedDeployment when it, one of its workloads, their pods or one of its revisions changes.
+    /// Wakes a UnitedDeployment when it, one of its workloads, their pods or one of its revisions
+    /// changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, context) = (queue.clone(), context.clone());
         self.united.on_change(move |change| match change {
@@ -168,7 +169,8 @@ impl UnitedDeploymentController {
             .revisions
             .by_index(&ORPHANED_REVISIONS, united.namespace());
         let mut orphans: Vec<_> = orphans.iter().map(|revision| revision.0.clone()).collect();
-        // The store can show the release of a workload before the release of the workload's revision.
+        // The store can show the release of a workload before the release of the workload's
+        // revision.
         let labels: BTreeSet<_> = workloads
             .iter()
             .filter_map(|it| it.object.label(KRUISE_CONTROLLER_REVISION_HASH))

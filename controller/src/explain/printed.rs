@@ -55,8 +55,9 @@ pub(crate) struct NodeDrain {
 }
 
 impl Explained {
-    /// The condition `Blocked` is that of the status as it would be written now. The apiserver's refusal of a write shows only
-    /// when the controller tries, so the refusal of the last try counts as long as there is something to write.
+    /// The condition `Blocked` is that of the status as it would be written now. The apiserver's
+    /// refusal of a write shows only when the controller tries, so the refusal of the last try
+    /// counts as long as there is something to write.
     pub(crate) fn new(
         (kind, name): (&'static str, String),
         plan: Plan,

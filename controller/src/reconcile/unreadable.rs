@@ -120,7 +120,8 @@ async fn write_condition(context: &Context, resource: Resource, odd: &Odd) -> Re
     written.map(drop).map_err(|failure| failure.message)
 }
 
-/// The status with the condition in place of an older one. Counts that the schema demands are 0 where there are none.
+/// The status with the condition in place of an older one. Counts that the schema demands are 0
+/// where there are none.
 fn with_condition(old: &Value, message: &str, now: Timestamp) -> Value {
     let mut new = old.as_object().cloned().unwrap_or_default();
     for count in [

@@ -88,7 +88,8 @@ impl Keyring {
         Ok(())
     }
 
-    /// The credentials for an image, given without tag, in the order in which to try them: the most specific key first.
+    /// The credentials for an image, given without tag, in the order in which to try them: the most
+    /// specific key first.
     pub fn lookup(&self, image: &str) -> Vec<Credential> {
         let full = image::normalised(image);
         let repository = full.strip_suffix(":latest").unwrap_or(&full);
@@ -132,7 +133,8 @@ impl Entry {
     }
 }
 
-/// An entry's location without scheme, and without the path of the registry's API: `https://host/v1/` is `host`.
+/// An entry's location without scheme, and without the path of the registry's API:
+/// `https://host/v1/` is `host`.
 fn key(location: &str) -> String {
     let plain = location
         .strip_prefix("https://")

@@ -11,7 +11,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
-/// Keeps Kubernetes workloads moored: pods are upgraded in place, on their node, with their IP, and every step is verified.
+/// Keeps Kubernetes workloads moored: pods are upgraded in place, on their node, with their IP, and
+/// every step is verified.
 #[derive(Debug, Parser)]
 #[command(name = "berth-controller", version)]
 pub struct Cli {
@@ -44,10 +45,12 @@ pub enum LogFormat {
 /// Commands beside running.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print what the controller would do now for an object, and what it waits for, pod by pod. Changes nothing.
+    /// Print what the controller would do now for an object, and what it waits for, pod by pod.
+    /// Changes nothing.
     Explain(Explain),
-    /// Store objects as a release of OpenKruise knows them, so that its definitions can be applied. It needs the rights of an
-    /// administrator, and the controller must still run: charts/berth/TAKEOVER.md has the commands.
+    /// Store objects as a release of OpenKruise knows them, so that its definitions can be applied.
+    /// It needs the rights of an administrator, and the controller must still run:
+    /// charts/berth/TAKEOVER.md has the commands.
     PrepareReturn(PrepareReturn),
 }
 
@@ -57,7 +60,8 @@ pub struct PrepareReturn {
     /// The release of OpenKruise.
     #[arg(long, value_name = "VERSION", value_parser = PossibleValuesParser::new(RELEASES.iter().map(|release| release.version)))]
     pub to: String,
-    /// Read the token of a service account from the standard input, and use it in place of the controller's own.
+    /// Read the token of a service account from the standard input, and use it in place of the
+    /// controller's own.
     #[arg(long)]
     pub token_stdin: bool,
 }
@@ -73,7 +77,8 @@ pub struct Explain {
     /// Its namespace; without it, that of the kubeconfig's context.
     #[arg(short, long, value_parser = namespace)]
     pub namespace: Option<String>,
-    /// Of a budget (`pub`, `dpdb`): what `kubectl drain` of this node would get now, pod by pod. Without it, which nodes could be drained.
+    /// Of a budget (`pub`, `dpdb`): what `kubectl drain` of this node would get now, pod by pod.
+    /// Without it, which nodes could be drained.
     #[arg(long, value_parser = name)]
     pub node: Option<String>,
     /// `text` for people, `json` for the plan as data.
@@ -111,12 +116,14 @@ pub struct Run {
     /// How long the leader goes on without a renewal; more than 1.2 times the retry period.
     #[arg(long, default_value = "3s", value_parser = duration)]
     pub renew_deadline: Duration,
-    /// How often the lease is renewed. Another replica sees at once that it is given back, by a watch.
+    /// How often the lease is renewed. Another replica sees at once that it is given back, by a
+    /// watch.
     #[arg(long, default_value = "1500ms", value_parser = duration)]
     pub retry_period: Duration,
-    /// How long one write may take. What became of a write without an answer is known after this time, and the object is not
-    /// written before. Where writes turn out to need more time than the lease leaves them, the leader takes it for longer, for
-    /// some minutes: until then, one that dies is followed later.
+    /// How long one write may take. What became of a write without an answer is known after this
+    /// time, and the object is not written before. Where writes turn out to need more time than the
+    /// lease leaves them, the leader takes it for longer, for some minutes: until then, one that
+    /// dies is followed later.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub write_timeout: Duration,
     /// Where `/metrics` is served.
@@ -128,20 +135,22 @@ pub struct Run {
     /// Port of the conversion and validation webhooks.
     #[arg(long, env = "WEBHOOK_PORT", default_value_t = 9876)]
     pub webhook_port: u16,
-    /// Host name or address at which the apiserver reaches the webhooks of a controller outside the cluster; `HOST:PORT` where
-    /// it does so at another port than they listen on.
+    /// Host name or address at which the apiserver reaches the webhooks of a controller outside the
+    /// cluster; `HOST:PORT` where it does so at another port than they listen on.
     #[arg(long, env = "WEBHOOK_HOST", value_parser = host_and_port)]
     pub webhook_host: Option<HostAndPort>,
     /// The Service of the webhooks.
     #[arg(long, default_value = "kruise-webhook-service", value_parser = name)]
     pub webhook_service: String,
-    /// Whether the chart's ValidatingWebhookConfiguration is there: its caBundle, rules and failure policy are kept then.
+    /// Whether the chart's ValidatingWebhookConfiguration is there: its caBundle, rules and failure
+    /// policy are kept then.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub validating_webhook: bool,
     /// The Secret of the webhooks' certificates.
     #[arg(long, default_value = "kruise-webhook-certs", value_parser = name)]
     pub webhook_secret: String,
-    /// A token that the apiserver shows with each review about pods; without one the secret path is enough.
+    /// A token that the apiserver shows with each review about pods; without one the secret path is
+    /// enough.
     #[arg(long, env = "WEBHOOK_TOKEN", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub webhook_token: Option<String>,
     /// Port of the daemons' gRPC service.
@@ -177,7 +186,8 @@ pub struct Run {
     /// nothing. Pods of Advanced StatefulSets are pinned when they are made.
     #[arg(long, env = "POD_PINNING", value_enum, default_value = "none")]
     pub pod_pinning: PinnedBy,
-    /// Do pods that must go back to their place wait while no pod webhook answers? Else they are made without being pinned.
+    /// Do pods that must go back to their place wait while no pod webhook answers? Else they are
+    /// made without being pinned.
     #[arg(long, env = "POD_PINNING_FAIL_CLOSED", default_value_t = true, action = clap::ArgAction::Set)]
     pub pod_pinning_fail_closed: bool,
     /// Does the scheduler bind the pods of DaemonSets to their nodes? Else they are created bound.
@@ -192,8 +202,9 @@ pub struct Run {
     /// Groups whose members delete, evict and change pods even if budgets forbid it.
     #[arg(long, env = "BUDGETS_EXEMPT", value_delimiter = ',')]
     pub budgets_exempt: Vec<String>,
-    /// The `--request-timeout` of the apiserver, 5s to 1h. What a budget granted and nothing came of expires 15s later; with less than
-    /// the apiserver's own, more pods than the budget allows could go.
+    /// The `--request-timeout` of the apiserver, 5s to 1h. What a budget granted and nothing came
+    /// of expires 15s later; with less than the apiserver's own, more pods than the budget allows
+    /// could go.
     #[arg(long, env = "APISERVER_REQUEST_TIMEOUT", default_value = "60s", value_parser = duration)]
     pub apiserver_request_timeout: Duration,
     /// What other clusters call this one. Budgets that name it mean this cluster.
@@ -272,7 +283,8 @@ fn namespace(text: &str) -> Result<String, InvalidName> {
 /// What a clock can add to now, and more than anything lives.
 const LONGEST: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 
-/// A time above zero, as Go and Kubernetes write it (`15s`, `1m30s`, `8760h`), or a bare number of seconds.
+/// A time above zero, as Go and Kubernetes write it (`15s`, `1m30s`, `8760h`), or a bare number of
+/// seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.parse().ok().map(SignedDuration::from_secs);
     let parsed = bare

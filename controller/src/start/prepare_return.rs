@@ -10,7 +10,8 @@ use berth_api::kinds::releases;
 use berth_runtime::metrics::Metrics;
 use serde_json::json;
 
-/// Time after which each apiserver knows a changed definition. Kubernetes itself waits five seconds for that.
+/// Time after which each apiserver knows a changed definition. Kubernetes itself waits five seconds
+/// for that.
 const SETTLE: Duration = Duration::from_secs(10);
 /// The longest token that is read, in bytes.
 const LONGEST_TOKEN: u64 = 64 << 10;

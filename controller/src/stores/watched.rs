@@ -96,7 +96,8 @@ fn managing_workload<'a>(metadata: &'a Metadata, plural: &str) -> Option<Referen
         .filter(|reference| owner::is_owner_of(reference, plural))
 }
 
-/// Does a workload that the store has manage the object? In the object's namespace, with the uid that the owner reference names.
+/// Does a workload that the store has manage the object? In the object's namespace, with the uid
+/// that the owner reference names.
 pub(crate) fn is_managed<T: Object>(workloads: &Store<T>, metadata: &Metadata) -> bool {
     let Some(reference) = metadata.controller().map(Reference::from) else {
         return false;

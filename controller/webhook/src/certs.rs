@@ -1,4 +1,5 @@
-//! The authority and the serving certificate: one Secret that all replicas share, made and rotated by any of them.
+//! The authority and the serving certificate: one Secret that all replicas share, made and rotated
+//! by any of them.
 
 pub mod issue;
 pub mod plan;

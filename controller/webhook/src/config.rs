@@ -23,7 +23,8 @@ pub struct Config {
     pub secret: String,
     /// Where to listen.
     pub bind: SocketAddr,
-    /// Outside the cluster: the DNS name or IP address at which the apiserver reaches us, in place of the Service.
+    /// Outside the cluster: the DNS name or IP address at which the apiserver reaches us, in place
+    /// of the Service.
     pub host: Option<String>,
     /// The port there; without it, the port of `bind`.
     pub host_port: Option<u16>,

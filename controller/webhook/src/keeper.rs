@@ -300,7 +300,8 @@ fn prove_again(tries: u32) -> Duration {
         .min(PROVE_AT_LEAST_EVERY)
 }
 
-/// Watches the Secret and everything that holds the bundle, each by name, and notifies of every change.
+/// Watches the Secret and everything that holds the bundle, each by name, and notifies of every
+/// change.
 fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
     let secret = Api::namespaced_with(
         keeper.client.clone(),
@@ -368,7 +369,8 @@ async fn watch_one(api: Api<DynamicObject>, name: String, changed: Arc<Notify>) 
         .fields(&format!("metadata.name={name}"))
         .disable_bookmarks();
     loop {
-        // From version 0 the watch begins with the object as it is, so nothing between two watches is missed.
+        // From version 0 the watch begins with the object as it is, so nothing between two watches
+        // is missed.
         let ended = async {
             let stream = api.watch_metadata(&params, "0").await?;
             stream

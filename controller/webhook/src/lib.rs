@@ -1,7 +1,8 @@
 //! Conversion and validation webhooks, and the certificates that serve them.
 //!
-//! [`run`] serves on every replica, leader or not. The certificates live in one Secret that any replica makes and
-//! rotates ([`certs`]); the authorities that sign them are kept in every place that must trust them ([`places`]).
+//! [`run`] serves on every replica, leader or not. The certificates live in one Secret that any
+//! replica makes and rotates ([`certs`]); the authorities that sign them are kept in every place
+//! that must trust them ([`places`]).
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -84,7 +85,8 @@ impl Handle {
         self.readiness.clone()
     }
 
-    /// The TLS side for a gRPC server (ALPN `h2`) that shows the same certificate, swapped at the same time.
+    /// The TLS side for a gRPC server (ALPN `h2`) that shows the same certificate, swapped at the
+    /// same time.
     pub fn tls(&self) -> Arc<rustls::ServerConfig> {
         Arc::clone(&self.tls)
     }
@@ -110,7 +112,8 @@ impl Handle {
     }
 }
 
-/// Starts the webhooks: binds the port and returns; certificates and readiness follow in the background.
+/// Starts the webhooks: binds the port and returns; certificates and readiness follow in the
+/// background.
 ///
 /// # Errors
 /// When the port cannot be bound or TLS cannot be set up.
@@ -180,7 +183,8 @@ pub async fn run(
     })
 }
 
-/// The TLS sides of the webhooks and of a gRPC server. The apiserver speaks HTTP/1.1 to webhooks, so that requests spread over the replicas.
+/// The TLS sides of the webhooks and of a gRPC server. The apiserver speaks HTTP/1.1 to webhooks,
+/// so that requests spread over the replicas.
 fn tls(
     provider: &Arc<CryptoProvider>,
     resolver: &Arc<Resolver>,

@@ -30,7 +30,8 @@ use crate::apiserver::{Crd, crds, patching};
 /// How many objects are listed at once. The metadata of each can be a megabyte of text: it has an
 /// entry for every field that any user applied.
 pub(crate) const PAGE: u32 = 20;
-/// How many objects are written at a time: a list must end before the apiserver forgets its beginning, after five minutes.
+/// How many objects are written at a time: a list must end before the apiserver forgets its
+/// beginning, after five minutes.
 const WRITES: usize = 4;
 /// The wait after a failure doubles from here.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
@@ -79,8 +80,9 @@ pub async fn migrate(client: &Client) -> Migrated {
     }
 }
 
-/// Makes `version` the stored one of these kinds and writes their objects in it. A CRD that is not installed is left out. The
-/// controller's own account may make no other version the stored one, so `client` has an administrator's rights.
+/// Makes `version` the stored one of these kinds and writes their objects in it. A CRD that is not
+/// installed is left out. The controller's own account may make no other version the stored one, so
+/// `client` has an administrator's rights.
 ///
 /// # Errors
 /// When the apiserver refuses or fails. A second call goes on where the first one ended.
@@ -231,8 +233,9 @@ async fn migrate_kind(
     Ok(Some(objects))
 }
 
-/// The CRD's resourceVersion now, if its storage is still as it was before the objects were written: caBundles and
-/// conditions change all the time, and must not make the migration start again.
+/// The CRD's resourceVersion now, if its storage is still as it was before the objects were
+/// written: caBundles and conditions change all the time, and must not make the migration start
+/// again.
 async fn settled_version(
     crds: &Api<Crd>,
     name: &str,

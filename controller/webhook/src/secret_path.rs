@@ -19,8 +19,8 @@ use tokio::time::Instant;
 /// How many numbers after the newest a replica answers to: other replicas may rotate this often
 /// before it reads the Secret.
 const AHEAD: u64 = 8;
-/// How many numbers before the newest a replica answers to in its first 30 s: the apiserver may still call by them, because each start of
-/// another replica has raised the number.
+/// How many numbers before the newest a replica answers to in its first 30 s: the apiserver may
+/// still call by them, because each start of another replica has raised the number.
 const BEHIND: u64 = 6;
 /// How long a path stays valid after it has left all configurations: until all apiservers have read
 /// the new one.

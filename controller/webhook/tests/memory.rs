@@ -2,7 +2,8 @@
 
 use berth_webhook::reviews;
 
-/// The most memory that this process has held so far, in bytes. `None` where the kernel does not say.
+/// The most memory that this process has held so far, in bytes. `None` where the kernel does not
+/// say.
 fn peak() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

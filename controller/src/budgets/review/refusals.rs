@@ -15,7 +15,8 @@ use prometheus_client::registry::Registry;
 const MOST_SERIES: usize = 1_000;
 /// The label of all series beyond the limit.
 const OTHER: &str = "other";
-/// The most bytes of a kind, a namespace, a name or a user in a label: a tenant chooses them, and a series stays as long as the process.
+/// The most bytes of a kind, a namespace, a name or a user in a label: a tenant chooses them, and a
+/// series stays as long as the process.
 const LONGEST: [usize; 4] = [63, 63, 253, 256];
 
 /// How often which user was refused to take which workload's pods out of service. Cheap to clone:

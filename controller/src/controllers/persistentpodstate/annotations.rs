@@ -1,4 +1,5 @@
-//! Annotations of pods that the feed does not keep: read from each ready pod, until it has them all.
+//! Annotations of pods that the feed does not keep: read from each ready pod, until it has them
+//! all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

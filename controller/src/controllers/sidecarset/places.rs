@@ -1,4 +1,5 @@
-//! The namespaces that a SidecarSet selects, and whether pods that are created there get its containers.
+//! The namespaces that a SidecarSet selects, and whether pods that are created there get its
+//! containers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,8 @@ impl SidecarSetController {
         }
     }
 
-    /// The namespaces that the SidecarSet selects, and why no pod of a namespace gets the containers.
+    /// The namespaces that the SidecarSet selects, and why no pod of a namespace gets the
+    /// containers.
     pub(super) fn places(
         &self,
         (selectors, narrowed): (&Compiled, &Narrowed),
@@ -53,8 +55,8 @@ impl SidecarSetController {
             .collect()
     }
 
-    /// Whether pods that the SidecarSet selects get its containers, by dry runs of their creation; why the successor of the pod that
-    /// is replaced would lack them; and when to look again.
+    /// Whether pods that the SidecarSet selects get its containers, by dry runs of their creation;
+    /// why the successor of the pod that is replaced would lack them; and when to look again.
     pub(super) async fn probed(
         &self,
         context: &Context,

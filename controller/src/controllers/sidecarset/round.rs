@@ -82,7 +82,8 @@ impl SidecarSetController {
     }
 }
 
-/// When the next round comes. A pod that failed is set aside, and no other pod waits for its longer back-off.
+/// When the next round comes. A pod that failed is set aside, and no other pod waits for its longer
+/// back-off.
 fn next_round(next: Next, again: Option<Duration>, is_anothers_turn: bool) -> Next {
     let again = again
         .into_iter()

@@ -46,8 +46,8 @@ pub(super) fn is_namesake(owner: &OwnerKey<'_>, name: &str, reference: &Referenc
 }
 
 impl Workloads {
-    /// The workloads with a subset's name that this owner or an earlier one of its name controls, and those of its
-    /// namespace that no object controls.
+    /// The workloads with a subset's name that this owner or an earlier one of its name controls,
+    /// and those of its namespace that no object controls.
     pub(super) fn of(&self, owner: &OwnerKey<'_>, name: &str) -> Vec<SubsetWorkload> {
         let is = |metadata: &ObjectMeta| {
             owner::controller(metadata).is_none_or(|reference| is_namesake(owner, name, &reference))

@@ -44,10 +44,12 @@ pub fn authority(now: Timestamp, validity: SignedDuration) -> Result<Issued, rcg
     })
 }
 
-/// Makes a serving certificate for `policy.names`, signed by the authority, valid no longer than `authority_end`.
+/// Makes a serving certificate for `policy.names`, signed by the authority, valid no longer than
+/// `authority_end`.
 ///
 /// # Errors
-/// When the authority's PEM cannot be read, a name is neither a DNS name nor an address, or no key can be made.
+/// When the authority's PEM cannot be read, a name is neither a DNS name nor an address, or no key
+/// can be made.
 pub fn leaf(
     now: Timestamp,
     policy: &Policy,

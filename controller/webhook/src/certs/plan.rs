@@ -202,7 +202,8 @@ pub fn plan(
     }
 }
 
-/// The newest authority and the serving certificate that works now; otherwise the change that makes them, and why.
+/// The newest authority and the serving certificate that works now; otherwise the change that makes
+/// them, and why.
 fn working(now: Timestamp, stored: &Stored) -> Result<(&Span, &Leaf), (Change, &'static str)> {
     let Some(newest) = stored.authorities.first() else {
         return Err((Change::Begin, "there are no usable certificates yet"));

@@ -31,7 +31,8 @@ impl Resolver {
     /// Serves this certificate from the next handshake on.
     ///
     /// # Errors
-    /// When either text cannot be read or the key is not the certificate's. The old certificate then stays.
+    /// When either text cannot be read or the key is not the certificate's. The old certificate
+    /// then stays.
     pub fn load(&self, cert: &str, key: &str, provider: &CryptoProvider) -> Result<(), LoadError> {
         let chain =
             CertificateDer::pem_slice_iter(cert.as_bytes()).collect::<Result<Vec<_>, _>>()?;
@@ -64,7 +65,8 @@ impl ResolvesServerCert for Counted {
     }
 }
 
-/// The TLS side of a server that answers with the resolver's certificate and speaks the given protocol (ALPN).
+/// The TLS side of a server that answers with the resolver's certificate and speaks the given
+/// protocol (ALPN).
 ///
 /// # Errors
 /// When the crypto provider supports no protocol version.

@@ -26,7 +26,8 @@ struct Ends {
 }
 
 impl Validity {
-    /// Adds `berth_certificate_remaining_seconds` to the metrics, for `serving` and `authority` each; below zero is expired.
+    /// Adds `berth_certificate_remaining_seconds` to the metrics, for `serving` and `authority`
+    /// each; below zero is expired.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(self.clone()));
     }

@@ -199,7 +199,8 @@ impl Keeper {
         Ok((stored, material.unwrap_or_default()))
     }
 
-    /// Writes the Secret if it is still as it was read; `false`: another replica was first, look again.
+    /// Writes the Secret if it is still as it was read; `false`: another replica was first, look
+    /// again.
     async fn write_secret(&self, stored: Option<Secret>, next: &Material) -> Result<bool, Error> {
         let written = match stored {
             None => {

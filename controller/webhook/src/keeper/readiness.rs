@@ -21,8 +21,9 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Ready when the certificate is loaded, every caBundle holds its authority, and a v1alpha1 object has been
-    /// converted by way of the apiserver; until no apiserver reaches this replica any more.
+    /// Ready when the certificate is loaded, every caBundle holds its authority, and a v1alpha1
+    /// object has been converted by way of the apiserver; until no apiserver reaches this replica
+    /// any more.
     ///
     /// # Errors
     /// The reason why not, in words for a person.

@@ -1,5 +1,5 @@
-//! The way back to a release of OpenKruise that serves kinds in v1alpha1 alone: their objects are stored in v1alpha1, and the
-//! CRDs say so, as long as the conversion webhook still answers.
+//! The way back to a release of OpenKruise that serves kinds in v1alpha1 alone: their objects are
+//! stored in v1alpha1, and the CRDs say so, as long as the conversion webhook still answers.
 
 use std::time::Duration;
 
@@ -36,11 +36,13 @@ pub enum ReturnError {
     Webhook(#[from] Error),
 }
 
-/// Stores all objects of the kinds that the release serves in v1alpha1 alone in v1alpha1, unless any of them would lose a field.
-/// `settle` is the time after which each apiserver knows a changed CRD. `report` gets one line for each step and loss.
+/// Stores all objects of the kinds that the release serves in v1alpha1 alone in v1alpha1, unless
+/// any of them would lose a field. `settle` is the time after which each apiserver knows a changed
+/// CRD. `report` gets one line for each step and loss.
 ///
 /// # Errors
-/// When an object would lose a field: then nothing was written. When the apiserver refuses or fails: a second call goes on.
+/// When an object would lose a field: then nothing was written. When the apiserver refuses or
+/// fails: a second call goes on.
 pub async fn prepare_return(
     client: &Client,
     release: &Release,

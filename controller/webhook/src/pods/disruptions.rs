@@ -194,8 +194,8 @@ impl Disruptions {
         json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": namespaces}]})
     }
 
-    /// The expression of the requests that no budget may refuse, as [`berth_workload::budget::disruption::passes`] decides; `None`
-    /// where all may be refused.
+    /// The expression of the requests that no budget may refuse, as
+    /// [`berth_workload::budget::disruption::passes`] decides; `None` where all may be refused.
     fn passing(&self, operation: &str) -> Option<String> {
         let of_kubernetes = (operation == "DELETE").then(|| {
             let is_target = format!("c.type == '{DISRUPTION_TARGET}' && c.status == 'True'");
@@ -215,8 +215,8 @@ impl Disruptions {
         (!all.is_empty()).then(|| all.join(" || "))
     }
 
-    /// The entries. Requests that no budget may refuse have entries of their own: those fail open, so that preemption makes room for a
-    /// replica when none answers.
+    /// The entries. Requests that no budget may refuse have entries of their own: those fail open,
+    /// so that preemption makes room for a replica when none answers.
     pub(super) fn webhooks(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
         let ready = self.namespaces.difference(&self.unready).cloned().collect();
         let mut entries = Vec::new();

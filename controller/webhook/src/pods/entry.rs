@@ -11,7 +11,8 @@ pub const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
 /// How long the apiserver waits for an answer, in seconds.
 pub(super) const TIMEOUT: i32 = 2;
 
-/// The most bytes of names in one entry: the apiserver compiles no longer expression than 100,000 characters.
+/// The most bytes of names in one entry: the apiserver compiles no longer expression than 100,000
+/// characters.
 pub(super) const MOST_BYTES: usize = 60_000;
 
 /// The rule of all entries.

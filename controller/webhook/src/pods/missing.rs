@@ -11,7 +11,8 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// The most names that are remembered.
 const MOST: usize = 4096;
 
-/// Pods that do not exist, by namespace and name: a flood of requests for one of them is one read a second.
+/// Pods that do not exist, by namespace and name: a flood of requests for one of them is one read a
+/// second.
 #[derive(Debug, Default)]
 pub struct Missing(Mutex<HashMap<(String, String), Instant>>);
 

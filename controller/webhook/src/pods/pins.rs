@@ -1,4 +1,5 @@
-//! Pods of workloads that have a PersistentPodState: the entries name the namespaces and the workloads.
+//! Pods of workloads that have a PersistentPodState: the entries name the namespaces and the
+//! workloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,7 +170,8 @@ fn entry(
 
 /// Knows all PersistentPodStates.
 pub trait Records: std::fmt::Debug + Send + Sync {
-    /// The name of the PersistentPodState of this workload (API version, kind, name), if one is known.
+    /// The name of the PersistentPodState of this workload (API version, kind, name), if one is
+    /// known.
     fn keeper(&self, namespace: &str, workload: (&str, &str, &str)) -> Option<String>;
 
     /// Adds to a new pod of the namespace the node that its record says; `false` if there is

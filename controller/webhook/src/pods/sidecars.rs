@@ -1,5 +1,5 @@
-//! Pods that SidecarSets select: an entry for each selector of namespaces and each failure policy, with the selectors of pods in one
-//! expression.
+//! Pods that SidecarSets select: an entry for each selector of namespaces and each failure policy,
+//! with the selectors of pods in one expression.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +115,8 @@ impl Sidecars {
         all
     }
 
-    /// Is the webhook called for the pods of this SidecarSet, by its selectors and failure policy as they are here?
+    /// Is the webhook called for the pods of this SidecarSet, by its selectors and failure policy
+    /// as they are here?
     pub fn has(&self, ask: &SidecarAsk) -> bool {
         self.asked.get(&ask.name) == Some(&ask.letters())
     }
@@ -301,7 +302,8 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
     fn faults(&self, set: &str, old: Option<&str>) -> Vec<String>;
 }
 
-/// The warning by which the answer about a [`PROBE`] says that the SidecarSet selects it and is not paused.
+/// The warning by which the answer about a [`PROBE`] says that the SidecarSet selects it and is not
+/// paused.
 pub fn asked_warning(set: &str) -> String {
     format!("SidecarSet {set} was asked")
 }

@@ -15,7 +15,8 @@ use crate::server::latency::ReviewMetrics;
 pub(crate) enum Phase {
     /// Serve.
     Serving,
-    /// Serve, but ask clients to come back over a new connection, which then leads to another replica.
+    /// Serve, but ask clients to come back over a new connection, which then leads to another
+    /// replica.
     Draining,
     /// Accept no more, finish what is under way.
     Ending,

@@ -1,5 +1,5 @@
-//! How many reviews there are, and how long they take, in controller-runtime's names, so that dashboards and alerts made for
-//! other webhooks work.
+//! How many reviews there are, and how long they take, in controller-runtime's names, so that
+//! dashboards and alerts made for other webhooks work.
 
 use std::time::Instant;
 

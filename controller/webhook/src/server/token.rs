@@ -12,7 +12,8 @@ use crate::secret_path::is_same;
 
 /// The time between two warnings.
 const WARNS_EVERY: Duration = Duration::from_secs(60);
-/// How long a refused call counts, even if others show a token: one of several apiservers may lack the token.
+/// How long a refused call counts, even if others show a token: one of several apiservers may lack
+/// the token.
 const COUNTS_FOR: Duration = Duration::from_secs(60);
 
 /// Why calls are refused, and the remedy.

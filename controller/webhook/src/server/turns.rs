@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 /// The longest wait for a turn, and for memory that other reviews hold: less than the apiserver
 /// waits for an answer.
 pub(super) const WAIT: Duration = Duration::from_secs(2);
-/// The most reviews of one namespace that wait for a turn. Each holds a connection of the apiserver, which are few.
+/// The most reviews of one namespace that wait for a turn. Each holds a connection of the
+/// apiserver, which are few.
 const MOST_OF_NAMESPACE: usize = 48;
 /// The most reviews that wait for a turn.
 const MOST: usize = 64;

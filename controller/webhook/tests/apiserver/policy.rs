@@ -47,7 +47,8 @@ fn a_daemon_writes_the_status_of_its_own_nodes_image_and_nothing_else() -> Resul
         for node in ["mine", "theirs"] {
             node_images(&admin, "v1beta1").create(&PostParams::default(), &node_image("v1beta1", node, "1")).await?;
         }
-        // A pod that a scheduler put onto node "mine"; the token is bound to it, as a kubelet would ask for it.
+        // A pod that a scheduler put onto node "mine"; the token is bound to it, as a kubelet would
+        // ask for it.
         let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
         let pod = serde_json::from_value(json!({
             "metadata": {"name": "daemon"},

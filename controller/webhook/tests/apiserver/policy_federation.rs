@@ -1,4 +1,5 @@
-//! Budgets that an author names in `spec.federation`: only those of this cluster that the author may get.
+//! Budgets that an author names in `spec.federation`: only those of this cluster that the author
+//! may get.
 
 use anyhow::{Context, Result, ensure};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use crate::policy::{refused, trial};
 use crate::stage::{NAMESPACE, REGISTRY, Stage, until};
 
-/// The policy gives each authorization check 350,000 of 10,000,000 units, so a full list shows whether it fits.
+/// The policy gives each authorization check 350,000 of 10,000,000 units, so a full list shows
+/// whether it fits.
 const MOST: usize = 16;
 
 fn budgets(client: &Client) -> Api<DynamicObject> {
@@ -35,7 +37,8 @@ fn member(namespace: &str, name: &str, kind: &str) -> Value {
     member
 }
 
-/// A tenant, who may write budgets in namespace default, and read there and the budgets of namespace friend that are named here.
+/// A tenant, who may write budgets in namespace default, and read there and the budgets of
+/// namespace friend that are named here.
 fn tenant(stage: &Stage) -> Result<String> {
     let may = "--verb=get,create,update,patch";
     for arguments in [

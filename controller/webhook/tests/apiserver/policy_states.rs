@@ -1,4 +1,5 @@
-//! The controller's token and PersistentPodStates: those that their workload asked for, and no others.
+//! The controller's token and PersistentPodStates: those that their workload asked for, and no
+//! others.
 
 use anyhow::{Context, Result, ensure};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};

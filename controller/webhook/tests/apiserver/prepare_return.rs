@@ -1,4 +1,5 @@
-//! Objects that are stored in v1beta1 go to a release that knows v1alpha1 alone, by the commands of TAKEOVER.md.
+//! Objects that are stored in v1beta1 go to a release that knows v1alpha1 alone, by the commands of
+//! TAKEOVER.md.
 
 use std::time::Duration;
 

@@ -43,7 +43,8 @@ fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
         wipe(&admin, bundle).await?;
         converts(&admin, "bundle-wiped").await?;
         wipe(&admin, json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})).await?;
-        // With strategy None a conversion "works" and loses what differs: wait for the strategy itself.
+        // With strategy None a conversion "works" and loses what differs: wait for the strategy
+        // itself.
         let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
         until("the strategy is Webhook again", async || {
             let strategy = crds.get(CRD).await?.spec.conversion.map(|conversion| conversion.strategy);

@@ -31,7 +31,8 @@ const UNBOUND: [(&str, &str, &str, &str); 3] = [
         "it stores nothing",
     ),
 ];
-/// Rights to our own kinds that no policy bounds, and why: they have no refused row. An empty resource is each status.
+/// Rights to our own kinds that no policy bounds, and why: they have no refused row. An empty
+/// resource is each status.
 const FREE: [(&str, &str, &str); 5] = [
     (
         "",
@@ -141,7 +142,8 @@ impl Rows<'_> {
     }
 }
 
-/// The rights to write in the ClusterRole and the Role of the controller's account, as the chart renders them.
+/// The rights to write in the ClusterRole and the Role of the controller's account, as the chart
+/// renders them.
 fn rights(stage: &Stage) -> Result<BTreeSet<Right>> {
     let manifests = stage.helm(&[
         "template",

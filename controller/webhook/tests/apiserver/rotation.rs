@@ -36,7 +36,8 @@ const SHORT: Validity = Validity {
 const CERTIFICATES: usize = 4;
 const AUTHORITIES: usize = 2;
 
-/// Shakes hands as the apiserver does, trusting this bundle, and gives the certificate that was shown.
+/// Shakes hands as the apiserver does, trusting this bundle, and gives the certificate that was
+/// shown.
 pub(crate) async fn handshake(address: SocketAddr, bundle: &str) -> Result<Vec<u8>> {
     let mut roots = rustls::RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {

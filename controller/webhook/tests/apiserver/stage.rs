@@ -38,8 +38,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A control plane with the chart in it. It has no nodes: the chart's own pods stay pending, and the test's
-    /// replicas take their place.
+    /// A control plane with the chart in it. It has no nodes: the chart's own pods stay pending,
+    /// and the test's replicas take their place.
     pub(crate) fn with_chart() -> Result<Self> {
         Self::with_values(REGISTRY)
     }
@@ -178,7 +178,8 @@ impl Stage {
 pub(crate) const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/berth");
 pub(crate) const REGISTRY: &str = "image.registry=registry.test/berth";
 
-/// A replica, and the part of a kubelet that it needs: its node lives, and its pod is ready when the replica is.
+/// A replica, and the part of a kubelet that it needs: its node lives, and its pod is ready when
+/// the replica is.
 pub(crate) struct Replica {
     pub(crate) handle: Handle,
     shutdown: oneshot::Sender<()>,
@@ -306,7 +307,8 @@ async fn kubelet(
     }
 }
 
-/// Sends a heartbeat for the node of all replicas: without it Kubernetes would call its pods unready.
+/// Sends a heartbeat for the node of all replicas: without it Kubernetes would call its pods
+/// unready.
 async fn beat(admin: &Client) -> Result<()> {
     let nodes: Api<Node> = Api::all(admin.clone());
     if nodes.get_opt(NODE).await?.is_none() {

@@ -1,4 +1,5 @@
-//! Two replicas at once: one Secret, both ready only when conversion works, both serving the same certificate.
+//! Two replicas at once: one Secret, both ready only when conversion works, both serving the same
+//! certificate.
 
 use anyhow::{Context, Result, ensure};
 use berth_cluster::Component;

@@ -72,7 +72,8 @@ fn a_bad_template_is_refused_in_both_versions_and_nothing_hangs_on_the_webhook()
         warns_of_fields_that_do_not_exist(&admin).await?;
         refuses_sidecars_that_no_pod_could_have(&admin).await?;
 
-        // With no controller at all: pods come and go, v1beta1 is read and written, v1alpha1 says what is missing.
+        // With no controller at all: pods come and go, v1beta1 is read and written, v1alpha1 says
+        // what is missing.
         replica.end().await?;
         let pods: Api<Pod> = Api::namespaced(admin.clone(), "default");
         let pod = serde_json::from_value(json!({

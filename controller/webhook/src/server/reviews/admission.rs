@@ -145,7 +145,8 @@ pub(crate) fn look(
     answer(request.uid, refusal, warnings).map(Look::Answer)
 }
 
-/// Warnings with which an object is accepted: budgets that may hold the same pods, and fields that do not count.
+/// Warnings with which an object is accepted: budgets that may hold the same pods, and fields that
+/// do not count.
 fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
     let budgets = judge
         .budgets

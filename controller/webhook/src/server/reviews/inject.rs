@@ -1,5 +1,5 @@
-//! AdmissionReviews of new pods that SidecarSets select: they get their sidecars. A pod stays untyped JSON, so that fields which are
-//! newer than we are survive.
+//! AdmissionReviews of new pods that SidecarSets select: they get their sidecars. A pod stays
+//! untyped JSON, so that fields which are newer than we are survive.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -61,8 +61,8 @@ pub(crate) fn look(body: &[u8], injector: &dyn Injector) -> Result<Look<Question
     }
 }
 
-/// Answers a review that is too large to be read, of which this is the beginning: its pod is refused, because otherwise it would do
-/// without its sidecars.
+/// Answers a review that is too large to be read, of which this is the beginning: its pod is
+/// refused, because otherwise it would do without its sidecars.
 ///
 /// # Errors
 /// The beginning is that of no review.

@@ -36,7 +36,8 @@ struct Spec {
     affinity: Option<Value>,
 }
 
-/// Answers an AdmissionReview of a new pod with the patch that pins it. A pod that is too large to be read is not pinned.
+/// Answers an AdmissionReview of a new pod with the patch that pins it. A pod that is too large to
+/// be read is not pinned.
 ///
 /// # Errors
 /// There is no answer to it, or none yet.

@@ -187,7 +187,8 @@ pub(super) fn of_kinds(all: &mut Vec<Row>, World { owner, .. }: &World) {
     }
 }
 
-/// PersistentPodStates of a protected namespace, and those of a StatefulSet that became one of another group.
+/// PersistentPodStates of a protected namespace, and those of a StatefulSet that became one of
+/// another group.
 fn of_states(of: &mut Rows<'_>) {
     let (here, there) = ("default", "kube-system");
     let says = "PersistentPodStates that their workload";

@@ -113,7 +113,7 @@ struct Ledgers {
 /// Budgets that other budgets name.
 struct Federation {
     clusters: Arc<Clusters>,
-    /// What budgets of this cluster contribute, for dry runs.
+    /// The contributions of budgets of this cluster, for dry runs.
     members: Recent<Result<Arc<Found>, NotYet>>,
 }
 
@@ -351,7 +351,7 @@ impl PodBudgets {
         self.settings.patience
     }
 
-    /// What a budget holds.
+    /// The pods that a budget holds.
     pub(crate) fn holds(&self, budget: &Budget) -> Arc<Holds> {
         let metadata = budget.metadata();
         let uid = metadata.uid.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What every controller needs to act, and the steps after a plan was carried out.
+//! The dependencies of every controller's writes, and the steps after a plan was carried out.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -150,7 +150,7 @@ pub(crate) struct Starter<'a> {
     pub(crate) handover: &'a Handover,
     pub(crate) metrics: &'a Arc<Metrics>,
     pub(crate) tasks: &'a Supervisor,
-    /// What the controllers read.
+    /// The stores that the controllers read.
     pub(crate) stores: Stores,
     /// They end with the last reconcile after the process was told to stop.
     pub(crate) drivers: TaskTracker,

@@ -256,7 +256,7 @@ impl Stage {
         }
     }
 
-    /// What the kubelet of that node mounts into the daemon's pod.
+    /// The token that the kubelet of that node mounts into the daemon's pod.
     fn daemon(&self, node: &str) -> String {
         self.token("kruise-daemon", node, TOKEN_AUDIENCE)
     }

@@ -47,11 +47,11 @@ pub(crate) struct Injection {
     rules: Mutex<(String, Arc<Rules>)>,
     /// By name: a SidecarSet as it was last read, and what was computed from it.
     latest: Mutex<BTreeMap<String, LastAsked>>,
-    /// What dry runs of pods' creations have shown.
+    /// The results of dry runs of pods' creations.
     probes: Probes,
 }
 
-/// What injection reads.
+/// The stores that injection reads.
 pub(crate) struct InjectionStores {
     sets: Arc<Store<Watched<SidecarSet>>>,
     selectors: Arc<Selectors>,
@@ -76,7 +76,7 @@ impl InjectionStores {
 /// A SidecarSet, and what was computed from it.
 type LastAsked = (Arc<SidecarSet>, Arc<Latest>);
 
-/// What each injection needs of a SidecarSet.
+/// The parts of a SidecarSet that each injection needs.
 struct Latest {
     selectors: Compiled,
     /// Hashes take time, so they are computed only for a SidecarSet that selects a pod. A revision
@@ -142,7 +142,7 @@ impl Injection {
         &self.own_namespace
     }
 
-    /// What is turned on.
+    /// The feature gates.
     pub(crate) fn gates(&self) -> Gates {
         self.gates
     }

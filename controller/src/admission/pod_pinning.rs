@@ -78,7 +78,7 @@ impl PodPinning {
         });
     }
 
-    /// What pins the pods of the object's workload.
+    /// The writer that pins the pods of the object's workload.
     pub(crate) fn of(&self, state: &PersistentPodState) -> Pinning {
         if TargetKind::of(state) == TargetKind::Ours {
             return Pinning::AtCreation;

@@ -106,8 +106,8 @@ impl WebhookRules {
         self.asking.lock().is_empty()
     }
 
-    /// What other writers have added to the entries of SidecarSets; `None` before the entries were
-    /// read. Without a webhook nothing was added.
+    /// The additions of other writers to the entries of SidecarSets; `None` before the entries were
+    /// read. Without a webhook there are none.
     pub(crate) fn added(&self) -> Option<Added> {
         self.webhook.get().map_or_else(
             || Some(Added::default()),

@@ -255,9 +255,9 @@ impl Clusters {
         (read, sent)
     }
 
-    /// What a budget of another cluster has, by a read that no cache answers; or what may be
-    /// counted on without one. When a cluster falls silent, only the reads of that moment wait for
-    /// it. Later ones fail at once.
+    /// The state of a budget of another cluster, by a read that no cache answers; or the number
+    /// that may be counted on without one. When a cluster falls silent, only the reads of that
+    /// moment wait for it. Later ones fail at once.
     pub(crate) async fn read(&self, member: &Member) -> Known {
         let (client, way) = match self.way(&member.cluster) {
             Ok(way) => way,
@@ -276,7 +276,7 @@ impl Clusters {
         }
     }
 
-    /// What the last read of a budget showed.
+    /// The result of the last read of a budget.
     pub(crate) fn last(&self, member: &Member) -> Known {
         let last = self
             .seen()
@@ -338,7 +338,7 @@ impl Clusters {
         }
     }
 
-    /// What may be counted on while a budget cannot be read.
+    /// The number that may be counted on while a budget cannot be read.
     fn without(&self, member: &Member, why: String) -> Known {
         let seen = self.seen();
         let of_member = seen.members.get(member);

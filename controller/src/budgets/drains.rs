@@ -1,4 +1,4 @@
-//! What drains of nodes would get, for `explain` of a budget: all inputs are read first.
+//! The results of drains of nodes, for `explain` of a budget: all inputs are read first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -87,8 +87,8 @@ impl PodBudgets {
         }))
     }
 
-    /// What the members of a budget contribute; for other clusters, by the status that the running
-    /// controller wrote.
+    /// The contributions of the members of a budget; for other clusters, by the status that the
+    /// running controller wrote.
     async fn others_of_drain(
         &self,
         budget: &Budget,

@@ -48,7 +48,7 @@ pub(crate) struct ExpectedPods {
     wants: Arc<Recent<Read<Wants>>>,
 }
 
-/// What the apiserver says of a workload; `None` where it is gone.
+/// The apiserver's answer about a workload; `None` if the workload is gone.
 type Read<T> = Result<Option<T>, Uncounted>;
 
 /// Where a kind is served, and which field says how many pods an object of the kind wants.

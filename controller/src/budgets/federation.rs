@@ -1,5 +1,5 @@
-//! What the members of a federation contribute: reads of the current state from the apiservers, for
-//! reservations.
+//! The contributions of the members of a federation: reads of the current state from the
+//! apiservers, for reservations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct Alone {
     brings: Result<Brings, Silence>,
 }
 
-/// What the members of a budget had at the last read.
+/// The state of the members of a budget at the last read.
 pub(in crate::budgets) struct Look {
     /// When the read began.
     since: Instant,
@@ -63,7 +63,7 @@ impl PodBudgets {
             .collect()
     }
 
-    /// What each member of a budget contributes now, by reads that no cache answers.
+    /// The contribution of each member of a budget now, by reads that no cache answers.
     ///
     /// # Errors
     /// Our own apiserver did not answer. If another cluster's did not, its budgets are silent.
@@ -166,8 +166,8 @@ impl PodBudgets {
         try_join_all(reads).await
     }
 
-    /// What each member of a budget contributes, without pods that are counted already. For members
-    /// in this cluster, the leader's status says how many those are.
+    /// The contribution of each member of a budget, without pods that are counted already. For
+    /// members in this cluster, the leader's status says how many those are.
     fn together(&self, budget: &Budget, alone: &[Alone]) -> Vec<Result<Brings, Silence>> {
         let members = budget.federation();
         let is_here = |member: &Member| !self.federation.clusters.has(member);

@@ -1,4 +1,5 @@
-//! What the leader counts from: the pods in its store, and how long it has known each reservation.
+//! The input of the leader's counts: the pods in its store, and how long it has known each
+//! reservation.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const MOST_GONE: usize = 4096;
 /// The most pods of late entries that are read at once; the others wait for the next count.
 const MOST_READ: usize = 64;
 
-/// What is known of each entry of a budget's ledger.
+/// The knowledge about each entry of a budget's ledger.
 #[derive(Clone, Default)]
 pub(crate) struct Views(Arc<Mutex<Known>>);
 

@@ -21,7 +21,7 @@ const WAITS: Duration = Duration::from_secs(10);
 /// in ways that this file does not see.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// What was refused, and when.
+/// The objects that were refused, and when.
 type Waiting = BTreeMap<(Resource, Key), Instant>;
 
 /// The shortest time until a woken object of the kind is reconciled.

@@ -40,7 +40,7 @@ use crate::stores::watched::Watched;
 use gone::{Gone, managed_by};
 use serde_json::json;
 
-/// What a decision about a BroadcastJob is made of.
+/// The stores that a decision about a BroadcastJob reads.
 pub(crate) struct BroadcastJobController {
     pub(crate) jobs: Arc<Store<Watched<BroadcastJob>>>,
     pods: Arc<Store<Pod>>,

@@ -1,4 +1,4 @@
-//! What the CloneSet controller reads.
+//! The stores that the CloneSet controller reads.
 
 use berth_api::names::label;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};

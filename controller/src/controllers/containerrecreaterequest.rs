@@ -45,7 +45,7 @@ use read::{filled, is_unseen};
 use serde_json::json;
 use untold::Untold;
 
-/// What a decision is made of.
+/// The stores that a decision reads.
 pub(crate) struct ContainerRecreateRequestController {
     pub(crate) requests: Arc<Store<Watched<ContainerRecreateRequest>>>,
     pods: Arc<Store<Pod>>,

@@ -1,4 +1,4 @@
-//! What the Advanced DaemonSet controller reads, and what wakes it.
+//! The stores that the Advanced DaemonSet controller reads, and the changes that wake it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

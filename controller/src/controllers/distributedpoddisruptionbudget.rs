@@ -49,7 +49,7 @@ use serde_json::{Value, json};
 /// longer.
 const MOST_GENERATIONS: usize = 10_000;
 
-/// What a count is made of.
+/// The stores that a count reads.
 pub(crate) struct DistributedPodDisruptionBudgetController {
     pub(crate) budgets: Arc<Store<Watched<DistributedPodDisruptionBudget>>>,
     pub(crate) unavailable: Arc<Store<Watched<PodUnavailableBudget>>>,

@@ -18,7 +18,7 @@ use crate::context::{Context, next};
 use crate::reconcile::controller::Controller;
 use crate::stores::reads::Reader;
 
-/// What a decision about such a pod is made of.
+/// The stores that a decision about such a pod reads.
 pub(crate) struct ForeignPodController {
     pods: Arc<Store<Pod>>,
 }

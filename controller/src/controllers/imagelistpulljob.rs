@@ -20,7 +20,7 @@ use crate::stores::reads::Reader;
 use crate::stores::triggers::each;
 use crate::stores::watched::Watched;
 
-/// What a decision is made of.
+/// The stores that a decision reads.
 pub(crate) struct ImageListPullJobController {
     lists: Arc<Store<Watched<ImageListPullJob>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,

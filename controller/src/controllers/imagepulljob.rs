@@ -24,7 +24,7 @@ use crate::reconcile::controller::Controller;
 use crate::stores::reads::Reader;
 use crate::stores::watched::Watched;
 
-/// What a decision is made of.
+/// The stores that a decision reads.
 pub(crate) struct ImagePullJobController {
     pods: Arc<Store<Pod>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,

@@ -16,7 +16,7 @@ use crate::reconcile::controller::Controller;
 use crate::stores::reads::Reader;
 use crate::stores::watched::Watched;
 
-/// What a decision about such a node is made of.
+/// The stores that a decision about such a node reads.
 pub(crate) struct JoiningNodeController {
     nodes: Arc<Store<Watched<Node>>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,

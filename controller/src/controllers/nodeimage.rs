@@ -38,7 +38,7 @@ use crate::stores::reads::Reader;
 use crate::stores::triggers::each;
 use crate::stores::watched::{CustomResource, Watched, is_managed};
 
-/// What a decision about a NodeImage is made of.
+/// The stores that a decision about a NodeImage reads.
 pub(crate) struct NodeImageController {
     pub(crate) pods: Arc<Store<Pod>>,
     /// Daemons inspect only pods of workloads.

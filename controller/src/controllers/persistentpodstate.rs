@@ -48,7 +48,7 @@ use serde_json::Value;
 /// its pods changes several times in a rollout.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
 
-/// What a decision about a PersistentPodState is made of.
+/// The stores that a decision about a PersistentPodState reads.
 pub(crate) struct PersistentPodStateController {
     pub(crate) states: Arc<Store<Watched<PersistentPodState>>>,
     sets: Arc<Store<Watched<StatefulSet>>>,

@@ -81,7 +81,7 @@ pub(crate) trait Controlled:
     fn is_urgent(old: Option<&Self::Status>, new: &Self::Status) -> bool;
 }
 
-/// What a decision about an owner of pods is made of.
+/// The stores that a decision about an owner of pods reads.
 pub(crate) struct PodOwnerController<K: Controlled> {
     pub(crate) sets: Objects<K>,
     pub(crate) of_pods: PodSetReads,

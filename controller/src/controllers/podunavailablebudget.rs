@@ -35,7 +35,7 @@ use anyhow::bail;
 use berth_workload::budget::beyond;
 use serde_json::{Value, json};
 
-/// What a count is made of.
+/// The stores that a count reads.
 pub(crate) struct PodUnavailableBudgetController {
     pub(crate) budgets: Arc<Store<Watched<PodUnavailableBudget>>>,
     pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,

@@ -46,7 +46,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use turns::KnownTurns;
 
-/// What a decision about a SidecarSet is made of.
+/// The stores that a decision about a SidecarSet reads.
 pub(crate) struct SidecarSetController {
     pub(crate) sets: Arc<Store<Watched<SidecarSet>>>,
     pub(crate) namespaces: Arc<Store<Watched<Namespace>>>,

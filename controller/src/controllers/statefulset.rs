@@ -1,4 +1,4 @@
-//! What the Advanced StatefulSet controller reads, and what wakes it.
+//! The stores that the Advanced StatefulSet controller reads, and the changes that wake it.
 
 use std::sync::Arc;
 

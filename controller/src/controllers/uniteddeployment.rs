@@ -44,7 +44,7 @@ use workloads::{Workloads, is_namesake, wake_owners};
 /// The shortest time between two writes of a status that differs only in numbers of pods.
 const PACE: Duration = Duration::from_secs(10);
 
-/// What a decision is made of.
+/// The stores that a decision reads.
 pub(crate) struct UnitedDeploymentController {
     pub(crate) united: Arc<Store<Watched<UnitedDeployment>>>,
     workloads: Arc<Workloads>,

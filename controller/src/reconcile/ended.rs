@@ -1,5 +1,5 @@
-//! What controllers know of pods that end again and again. It is lost at a restart: then these pods
-//! are counted anew.
+//! The controllers' knowledge of pods that end again and again. It is lost at a restart: then these
+//! pods are counted anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

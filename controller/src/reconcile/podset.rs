@@ -1,5 +1,5 @@
-//! What a workload that owns pods reads besides itself, and what wakes it: the same for every such
-//! kind.
+//! The stores that a workload with pods reads besides its own, and the changes that wake it: the
+//! same for every such kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -247,7 +247,7 @@ impl PodSetReads {
         }
     }
 
-    /// What the daemons of the pods' nodes report.
+    /// The reports of the daemons of the pods' nodes.
     fn node_images(&self, gates: Gates, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<NodeImage>> {
         // Without daemons the content of a NodeImage is outdated.
         if !gates.has(Gate::KruiseDaemon) {

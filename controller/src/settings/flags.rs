@@ -280,7 +280,7 @@ fn namespace(text: &str) -> Result<String, InvalidName> {
     Namespace::parse(text).map(|namespace| namespace.to_string())
 }
 
-/// What a clock can add to now, and more than anything lives.
+/// The longest duration that a clock can add to now; longer than any process or object exists.
 const LONGEST: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 
 /// A time above zero, as Go and Kubernetes write it (`15s`, `1m30s`, `8760h`), or a bare number of

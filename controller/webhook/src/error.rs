@@ -1,9 +1,9 @@
-//! What can go wrong.
+//! The errors of the webhooks.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// What can go wrong.
+/// An error of the webhooks.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The port is taken, or not ours to take.

@@ -126,7 +126,7 @@ struct Ready {
     silence: Silence,
     /// Proofs that failed.
     tries: u32,
-    /// What was missing when that was last logged. It may stay so for long, and is checked every
+    /// The missing part when that was last logged. It may stay so for long, and is checked every
     /// second.
     said: Option<String>,
 }

@@ -32,7 +32,7 @@ pub fn crds() -> impl Iterator<Item = String> {
     kinds::converted().map(Kind::crd)
 }
 
-/// What we read of a CRD's spec; the schemas, which are nearly all of it, are skipped.
+/// The part of a CRD's spec that we read; the schemas, which are nearly all of it, are skipped.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct CrdSpec {
@@ -52,7 +52,7 @@ pub struct CrdVersion {
     pub storage: bool,
 }
 
-/// What we read of a CRD's status.
+/// The part of a CRD's status that we read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CrdStatus {

@@ -30,7 +30,7 @@ pub(crate) struct Found {
     /// Its pods.
     pub(crate) held: Option<Held>,
     pub(crate) brings: Result<Brings, Silence>,
-    /// What may be counted on when it cannot be read any more.
+    /// The number that may be counted on when it cannot be read any more.
     pub(crate) promise: Option<Promise>,
 }
 

@@ -32,7 +32,7 @@ struct LeaseSpec {
     renew_time: Option<String>,
 }
 
-/// What the reads of a Lease have shown.
+/// The results of the reads of a Lease.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pulse {
     /// Which Lease it is.

@@ -1,4 +1,4 @@
-//! What reads of other clusters have shown, and which contexts may lead to the same cluster: its
+//! The results of reads of other clusters, and which contexts may lead to the same cluster: its
 //! pods must not count twice.
 
 use std::collections::{BTreeMap, BTreeSet};

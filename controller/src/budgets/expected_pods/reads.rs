@@ -100,7 +100,7 @@ impl ExpectedPods {
             .await
     }
 
-    /// What a workload wants; `None` if it is gone, or nothing says so.
+    /// How many pods a workload wants; `None` if it is gone, or nothing says so.
     pub(super) async fn wants(
         &self,
         kind: &Kind,

@@ -24,7 +24,7 @@ use crate::budgets::clusters::find::{ITSELF, MISSING};
 use crate::budgets::{Budget, Holds, PodBudgets};
 use crate::stores::watched::Watched;
 
-/// What each member contributes; and groups of members, by index, that may hold the same pods in
+/// The contribution of each member; and groups of members, by index, that may hold the same pods in
 /// other clusters.
 type Others = (Vec<Other>, Vec<Vec<usize>>);
 
@@ -89,7 +89,7 @@ impl Here<'_> {
 /// A member, as the stores have it.
 struct Named {
     other: Other,
-    /// What is known of it, if it is in another cluster.
+    /// Its known identity, if it is in another cluster.
     elsewhere: Elsewhere,
     /// Its pods, if it is in this cluster and exists.
     holding: Option<Holding>,
@@ -184,7 +184,7 @@ impl Holding {
 }
 
 impl Naming<'_> {
-    /// What the members contribute without the pods that are counted already.
+    /// The contributions of the members, without the pods that are counted already.
     pub(super) async fn others(
         &self,
         here: &Here<'_>,

@@ -95,7 +95,7 @@ pub struct Leaf {
     pub names: BTreeSet<String>,
 }
 
-/// What the Secret holds.
+/// The content of the Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stored {
     /// The authorities, newest first.

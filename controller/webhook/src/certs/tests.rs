@@ -279,7 +279,7 @@ struct World {
     material: Material,
     published: String,
     published_since: Option<Timestamp>,
-    /// What each replica serves.
+    /// The certificate that each replica serves.
     served: Vec<String>,
 }
 

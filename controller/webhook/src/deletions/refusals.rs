@@ -20,9 +20,9 @@ const OTHER: &str = "other";
 /// How often which user was refused to delete which object. Cheap to clone: the counts are shared.
 #[derive(Debug, Clone, Default)]
 pub struct RefusedDeletions {
-    /// Of Namespaces.
+    /// The counts of Namespaces.
     pub(crate) namespaces: Counts,
-    /// Of CustomResourceDefinitions.
+    /// The counts of CustomResourceDefinitions.
     pub(crate) definitions: Counts,
 }
 

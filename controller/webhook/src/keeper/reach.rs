@@ -31,7 +31,7 @@ pub(super) enum Proof {
     Untried,
 }
 
-/// What is known of a replica's reach. Connections are counted from the start of the process.
+/// The knowledge about a replica's reach. Connections are counted from the start of the process.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     failures: u32,

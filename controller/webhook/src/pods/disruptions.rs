@@ -81,7 +81,7 @@ pub struct Disruption {
     pub is_dry_run: bool,
 }
 
-/// What happens to a pod.
+/// An operation on a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Change {
     /// It is deleted.

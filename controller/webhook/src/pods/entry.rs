@@ -1,4 +1,4 @@
-//! What entries of the pod webhook share.
+//! The parts that entries of the pod webhook share.
 
 use berth_api::names::label::NAMESPACE_NAME;
 use serde_json::{Value, json};

@@ -13,7 +13,7 @@ pub struct PodWebhook {
     /// The rules that were last written or found, without those that a write was about to remove
     /// since.
     pub written: watch::Receiver<Option<Asks>>,
-    /// What other writers have added to the entries of SidecarSets; `None` before this replica has
+    /// The additions of other writers to the entries of SidecarSets; `None` before this replica has
     /// read them.
     pub added: watch::Receiver<Option<Added>>,
     /// Whether an apiserver calls this replica without the token that the configuration asks for.

@@ -27,7 +27,7 @@ const MOST: usize = 2000;
 /// expression.
 const MOST_VALUES: usize = 400;
 
-/// What one SidecarSet asks for.
+/// The rule for one SidecarSet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SidecarAsk {
     /// Its name.
@@ -333,7 +333,7 @@ pub fn says_left_out<'a>(warnings: &'a [String], set: &str) -> Option<&'a str> {
 /// The labels of a namespace.
 pub type Labels = BTreeMap<String, String>;
 
-/// What is missing to decide about a pod.
+/// The missing input of a decision about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lacks {
     /// A store is not complete yet.

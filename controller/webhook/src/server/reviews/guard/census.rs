@@ -20,7 +20,7 @@ const LONGEST_REASON: usize = 300;
 /// How many names a message shows.
 const SHOWN: usize = 3;
 
-/// What is listed.
+/// A list to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::server) struct Listing {
     /// The noun for one of them.

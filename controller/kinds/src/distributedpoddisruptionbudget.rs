@@ -1,5 +1,6 @@
-//! DistributedPodDisruptionBudget: how many of its own pods and of those of other budgets are healthy, how many must be, and the native
-//! budget that tells of it. Who grants is in [`berth_workload::budget`], for it is not the controller alone.
+//! DistributedPodDisruptionBudget: how many of its own pods and of those of other budgets are
+//! healthy, how many must be, and the native budget that shows these numbers. Reservations are in
+//! [`berth_workload::budget`], because other components than the controller make them, too.
 
 mod explain;
 mod status;
@@ -34,17 +35,18 @@ pub use status::{is_urgent, status};
 pub struct Snapshot {
     /// The budget.
     pub budget: Arc<DistributedPodDisruptionBudget>,
-    /// What is counted of its own pods.
+    /// The numbers of its own pods.
     pub view: View,
-    /// Whether the apiserver asks before pods are taken out of service.
+    /// Whether the apiserver calls the webhook before pods are taken out of service.
     pub asked: Asked,
-    /// What each of `spec.federation` brings, in its order.
+    /// What each budget of `spec.federation` contributes, in its order.
     pub others: Vec<Other>,
-    /// Which of those are in another cluster and may hold the same pods, by their places.
+    /// Groups of those budgets that are in other clusters and may select the same pods, by their
+    /// indexes.
     pub may_share: Vec<Vec<usize>>,
     /// The native budget of its name.
     pub child: Option<Arc<NativeBudget>>,
-    /// Whether it is to keep one.
+    /// Whether the budget must keep a native budget.
     pub keeps: Result<(), Without>,
     /// How long the leader has seen this generation of the budget.
     pub seen_for: Duration,
@@ -53,15 +55,15 @@ pub struct Snapshot {
 /// A budget of `spec.federation`.
 #[derive(Debug, Clone)]
 pub struct Other {
-    /// Its kind; `None` where there is none of that name.
+    /// Its kind; `None` if no budget has that name.
     pub kind: Option<MemberKind>,
-    /// Which one, where it is in this cluster.
+    /// Its identity, if it is in this cluster.
     pub origin: Origin,
     /// Its pods, without those that are counted already.
     pub brings: Result<Brings, Silence>,
     /// How many of its pods are counted already, or may be.
     pub shared: Shared,
-    /// When it was read last, where it cannot be read now.
+    /// The time of the last read, if it cannot be read now.
     pub last_read: Option<Timestamp>,
 }
 
@@ -89,7 +91,7 @@ impl Snapshot {
     }
 }
 
-/// What is to be told, what becomes of the native budget, and when to look again.
+/// Decides on events, on the native budget, and on the time of the next decision.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let budget = &*snapshot.budget;
     let ledger = budget
@@ -119,7 +121,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     {
         plan.events.push(Event::warning(UNCOUNTED, message.clone()));
     }
-    // Where less is known than needed, none may go.
+    // If fewer pods are known to be healthy than needed, no pod may be disrupted.
     let least = expected
         .ok()
         .and_then(|expected| Some(snapshot.whole(&rules, expected.total).ok()?.left_to_own()));
@@ -141,7 +143,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-/// What is done for a budget that holds no pod for this reason, and its status. What other clusters were told of its floor stays.
+/// The plan and the status for a budget that `why` excludes from holding pods. The floor that other
+/// clusters have read stays in the status.
 pub fn beyond(
     budget: &DistributedPodDisruptionBudget,
     child: Option<&NativeBudget>,
@@ -166,7 +169,7 @@ pub fn beyond(
     (beyond::plan(told, why, step), status)
 }
 
-/// A budget whose floor is told must not vanish before nobody can count on it any more.
+/// Keeps a budget whose floor other clusters have read, until no other cluster counts on the floor.
 fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
     let budget = &*snapshot.budget;
     let (told, left) = floor::told(budget, snapshot.seen_for);
@@ -201,5 +204,5 @@ fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
     plan.add_required_stage("floor", vec![Step::new(action, reason.to_owned())]);
 }
 
-/// The reason of an event and of a condition: nobody knows how many pods are expected.
+/// The reason of an event and of a condition: the number of expected pods is unknown.
 const UNCOUNTED: &str = "CalculateExpectedPodCountFailed";

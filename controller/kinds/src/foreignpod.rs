@@ -1,8 +1,9 @@
-//! What pods need of us that no workload of ours owns: SidecarSets gave them containers that start in order, the pod webhook
-//! gave them the readiness gate `KruisePodReady`, or a budget had them taken from their ReplicaSet and no longer waits for them.
+//! Pods that no workload of Berth owns, and that need the controller: SidecarSets gave them
+//! containers that start in order, the pod webhook gave them the readiness gate `KruisePodReady`,
+//! or a budget had them taken from their ReplicaSet and no longer waits for them.
 //!
-//! Each would hold a pod for ever if nobody went on with it, so this is by the pod alone: it needs neither the SidecarSet nor the
-//! feature gate nor the budget, which may be gone by then.
+//! Each of these would hold a pod for ever without the controller. So the decision reads the pod
+//! alone: the SidecarSet, the feature gate and the budget may be gone by then.
 
 use std::sync::Arc;
 
@@ -20,27 +21,30 @@ use jiff::{SignedDuration, Timestamp};
 #[cfg(test)]
 mod tests;
 
-/// Is there anything to do for the pod, or will there be?
+/// Whether the controller must do something for the pod, now or later.
 pub fn concerns(pod: &Pod) -> bool {
     is_ordered(pod) || lacks_condition(pod) || is_leftover(pod)
 }
 
-/// Owners of pods that know of no gate.
+/// Owners whose controllers do not write readiness gates.
 const JOBS: Resource = Resource::of(&BROADCAST_JOB);
 
-/// A workload of ours does the same for its own, and a job lets their containers start and knows of no gate.
+/// Berth's workloads do the same for their own pods. A job starts their containers, and does not
+/// write the readiness gate.
 fn is_foreign(pod: &Pod, knows: impl Fn(&Reference<'_>) -> bool) -> bool {
     let owner = pod.metadata.controller().map(Reference::from);
     !owner.is_some_and(|owner| owner::is_workload(&owner) && knows(&owner))
 }
 
-/// Did the injection order its containers? Of those that another program has ordered we write nothing.
+/// Whether the injection ordered the pod's containers. The controller writes nothing for containers
+/// that another program ordered.
 fn is_ordered(pod: &Pod) -> bool {
     let is_injected = pod.metadata.annotation(SIDECARSET_HASH).is_some();
     is_injected && launch::is_under_way(pod) && is_foreign(pod, |_| true)
 }
 
-/// Has nobody said yet whether the gate is open? Until it is scheduled no kubelet asks, and more than one writes the pod.
+/// Whether no condition for the readiness gate exists yet. Until the pod is scheduled no kubelet
+/// reads the gate, and several writers write the pod.
 fn lacks_condition(pod: &Pod) -> bool {
     if !is_foreign(pod, |owner| !JOBS.owner_kind().is_of(owner)) {
         return false;
@@ -50,10 +54,12 @@ fn lacks_condition(pod: &Pod) -> bool {
     has_gate && pod.is_active() && !pod.spec.node_name.is_empty()
 }
 
-/// How long until a pod that was taken from its ReplicaSet is looked at again.
+/// The time after which the controller decides again about a pod that was taken from its
+/// ReplicaSet.
 pub const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// Decides about a pod, one of all of its namespace. `is_awaited`: a budget waits for its replacement.
+/// Decides about a pod, one of `all` of its namespace. `is_awaited` is whether a budget waits for
+/// its replacement.
 pub fn decide(pod: &Arc<Pod>, (is_awaited, all): (bool, &[Arc<Pod>]), now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !concerns(pod) {
@@ -64,7 +70,8 @@ pub fn decide(pod: &Arc<Pod>, (is_awaited, all): (bool, &[Arc<Pod>]), now: Times
     }
     if lacks_condition(pod) {
         let conditions = vec![gates::condition(KRUISE_POD_READY, true, now)];
-        // Who has closed the gate meanwhile keeps it closed.
+        // The target has the version that the controller read, so that the write fails if another
+        // writer has closed the gate meanwhile.
         let target = Target::as_seen(&pod.metadata);
         let action = Action::PatchPodStatus {
             target,
@@ -94,7 +101,7 @@ pub fn decide(pod: &Arc<Pod>, (is_awaited, all): (bool, &[Arc<Pod>]), now: Times
     } else if is_leftover(pod) {
         plan.look_again_after(LOOK_AGAIN);
     }
-    // After the one the other is decided on anew, as the pod is by then.
+    // After one of two writes, the next round decides on the other from the pod's new state.
     plan.join_steps_by_object(|_| false);
     plan
 }

@@ -1,7 +1,8 @@
-//! NodeImages: what a node's daemon shall do and has reported.
+//! NodeImages: the pulls and checks that a node's daemon must do, and its reports.
 //!
-//! A NodeImage comes and goes with its node and mirrors its labels. Entries are put in by those who ask for pulls
-//! ([`entry`]); this module drops them when nobody wants them any more, and asks the daemon about pods.
+//! A NodeImage is created and deleted with its node and mirrors the node's labels. Controllers that
+//! need images add entries ([`entry`]); this module drops entries that no owner needs any more, and
+//! lists the pods that the daemon must inspect.
 
 mod decide;
 mod inspect;
@@ -31,14 +32,15 @@ pub struct Snapshot {
     pub node: Option<Arc<Node>>,
     /// Its NodeImage, where there is one.
     pub image: Option<Arc<NodeImage>>,
-    /// The pods on the node that a CloneSet manages. A daemon is asked about no others.
+    /// The pods on the node that a CloneSet manages. The daemon inspects no others.
     pub pods: Vec<Arc<Pod>>,
-    /// The pods on the node whose containers requests name, with all of these.
+    /// The pods on the node whose containers are named in ContainerRecreateRequests, with all of
+    /// these requests.
     pub requested: Vec<Requested>,
     /// The ImagePullJobs that [`owners`] names, where they exist.
     pub jobs: Vec<Arc<ImagePullJob>>,
-    /// The uids of those that exist and cannot be read: what they asked for stays.
+    /// The uids of ImagePullJobs that exist and cannot be read: their entries stay.
     pub unreadable_jobs: Vec<String>,
-    /// What is asked of a node that joins, where it [does](is_joining).
+    /// The images that a node must pull when it joins, if it [joins](is_joining) now.
     pub join: Option<Join>,
 }

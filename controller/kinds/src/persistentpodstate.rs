@@ -1,4 +1,4 @@
-//! PersistentPodState: where the pods of a workload ran last.
+//! PersistentPodState: the places where the pods of a workload ran last.
 
 mod decide;
 mod explain;
@@ -24,48 +24,50 @@ pub use records::{LONGEST_ANNOTATION, is_outside, status, wanted_annotations};
 /// All that a decision about one PersistentPodState reads.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// It, if it is there.
+    /// The PersistentPodState, if it exists.
     pub state: Option<Arc<PersistentPodState>>,
     /// Its workload.
     pub target: Target,
-    /// The workloads of its name, which may ask for it by annotations.
+    /// The workloads of its name, which may ask for a PersistentPodState by annotations.
     pub generators: Vec<Generator>,
     /// The pods that its workload controls.
     pub pods: Vec<Arc<Pod>>,
-    /// The names, among those of its records, that pods of its namespace have, whosever they are.
+    /// The pod names in its records that exist in its namespace, regardless of the pods' owners.
     pub present: BTreeSet<String>,
     /// The nodes of those pods and of the records, by name.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,
-    /// By uid of the pod: annotations that it names and the feed does not keep, as they were read when the pod was ready.
+    /// By uid of the pod: annotations that the spec names and the cache does not keep, as the
+    /// controller read them when the pod was ready.
     pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
-    /// The older one of the same workload: that one counts.
+    /// The name of an older PersistentPodState for the same workload: the older one counts.
     pub rival: Option<String>,
-    /// Why it keeps no records, where its namespace has too many that are older.
+    /// The reason why it keeps no records, if too many in its namespace are older.
     pub beyond: Option<String>,
-    /// The one of the workload of another group that had the same kind and name before, such as Kubernetes' own StatefulSet.
+    /// The PersistentPodState for the workload that had the same kind and name before in another
+    /// group, such as Kubernetes' own StatefulSet.
     pub predecessor: Option<Arc<PersistentPodState>>,
-    /// Who pins pods by the records.
+    /// The component that pins pods by the records.
     pub pinning: Pinning,
 }
 
 /// The workload of a PersistentPodState.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Target {
-    /// Of a kind of which no records are kept.
+    /// Its kind is one for which no records are kept.
     #[default]
     Unsupported,
     /// Of a kind of which nothing was seen yet.
     Unseen,
-    /// There is none.
+    /// It does not exist.
     Gone,
-    /// It is there. Which ordinals its pods are to have, if its spec can be read.
+    /// It exists. The value has the ordinals that its pods must have, if its spec can be read.
     Set(Option<Ordinals>),
 }
 
-/// Who pins pods of the workload by their records.
+/// The component that pins pods of the workload by their records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pinning {
-    /// The controller that makes them.
+    /// The controller that creates the pods.
     #[default]
     AtCreation,
     /// A MutatingAdmissionPolicy.
@@ -74,10 +76,10 @@ pub enum Pinning {
     Webhook,
     /// The pod webhook, which is not called for them yet.
     NotYet,
-    /// Nobody: it is turned off.
+    /// None: pinning is turned off.
     Off,
-    /// Nobody: the webhook's configuration has no place for such a workload.
+    /// None: the webhook's configuration has no space for another such workload.
     TooMany,
-    /// Nobody: neither the policy nor the webhook sees pods of protected namespaces.
+    /// None: neither the policy nor the webhook sees pods of protected namespaces.
     Protected,
 }

@@ -1,9 +1,9 @@
 //! SidecarSet: containers that pods get when they are created, and that are updated in place afterwards.
 //!
-//! What a pod gets is a pure function of the pod, as untyped JSON, and of the SidecarSets that
-//! match it ([`inject`]). It makes the same of its own result. Pods know which containers they have
-//! by two hashes of the SidecarSet ([`history::hash`]), which are OpenKruise's to the byte, so that neither
-//! takes the pods of the other for outdated.
+//! The form of a pod is a pure function of the pod, as untyped JSON, and of the SidecarSets that
+//! match it ([`inject`]). Applied to its own result, the function changes nothing. A pod records
+//! its containers by two hashes of the SidecarSet ([`history::hash`]). They equal OpenKruise's to
+//! the byte, so that neither takes the other's pods for outdated.
 
 mod decide;
 pub mod history;
@@ -50,16 +50,17 @@ pub struct Snapshot {
     pub set: Arc<SidecarSet>,
     /// Its hashes.
     pub hashes: Hashes,
-    /// The pods that its selectors match, but for those into which nobody would ever inject.
+    /// The pods that its selectors match, without those into which no webhook ever injects.
     pub pods: Vec<Arc<Pod>>,
-    /// By uid: pods that it selects, and that a canary would take, were they created now. Those that have its own containers are among
-    /// the pods, too.
+    /// By uid: pods that it selects, and that a canary would take if they were created now. Those
+    /// that have its own containers are among `pods`, too.
     pub taken: BTreeMap<Box<str>, Arc<Pod>>,
-    /// By namespace of the pods: when labels were written by which it selects the namespace, where that was later than the namespace.
+    /// By namespace of the pods: when the labels were written by which it selects the namespace, if
+    /// that was later than the namespace's creation.
     pub labelled: BTreeMap<Box<str>, Timestamp>,
-    /// Pods that it does not select, and whose condition speaks of it ([`speaks_of`]).
+    /// Pods that it does not select, and whose condition names it ([`speaks_of`]).
     pub strangers: Vec<Arc<Pod>>,
-    /// The pod that its status says is replaced, whatever its labels are by now.
+    /// The pod that its status names as being replaced, regardless of the pod's present labels.
     pub repaired: Option<Arc<Pod>>,
     /// Its revisions, sorted oldest first ([`berth_workload::update::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
@@ -71,15 +72,17 @@ pub struct Snapshot {
     pub gates: Gates,
     /// Annotations of its patchPodMetadata that administrators allow.
     pub allowed: BTreeSet<String>,
-    /// By uid: annotations of the pods that are updated next, where these count for what they become ([`annotations_to_read`]).
+    /// By uid: annotations of the pods that are updated next, if their new annotations depend on
+    /// them ([`annotations_to_read`]).
     pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
-    /// The controller's namespace, where revisions are.
+    /// The controller's namespace, which holds the revisions.
     pub own_namespace: String,
     /// The namespaces that it selects.
     pub reach: Reach,
-    /// Does the apiserver ask for the pods that are created?
+    /// Whether the apiserver calls the webhook for new pods.
     pub asked: Asked,
-    /// Why the successor of the pod that its status says is replaced would lack the containers, by a dry run of its creation.
+    /// The reason why the successor of the pod under repair would lack the containers, by a dry run
+    /// of its creation.
     pub fruitless: Option<String>,
     /// The turns so far, and the pods whose last change failed.
     pub turns: Arc<Turns>,
@@ -88,14 +91,14 @@ pub struct Snapshot {
     pub unreadable: BTreeMap<Box<str>, String>,
 }
 
-/// Does the apiserver ask for the pods that are created?
+/// Whether the apiserver calls the webhook for new pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// A dry run of a pod's creation was seen to ask a replica, which answered.
+    /// A dry run of a pod's creation reached a replica, which answered.
     Yes,
-    /// The apiserver was not told to ask yet.
+    /// The apiserver has no webhook configuration yet.
     NotYet,
-    /// Dry runs fail again and again: the cause.
+    /// Dry runs fail repeatedly, with this cause.
     Unanswered(String),
     /// No dry run has succeeded yet, and too few have failed.
     Unknown,
@@ -104,7 +107,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// By what the status says, for a program that only looks.
+    /// The value that the status records, for a program that only reads.
     pub fn told(set: &SidecarSet) -> Self {
         let conditions = set.status.iter().flat_map(|status| &status.conditions);
         let is_ready = |known: &SidecarSetCondition| {
@@ -123,7 +126,7 @@ impl Snapshot {
         self.set.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Pods that have the containers are changed.
+    /// Whether the SidecarSet updates pods that have the containers.
     pub(crate) fn updates(&self) -> bool {
         self.set.spec.update_strategy.type_ == SidecarSetUpdateStrategyType::RollingUpdate
     }

@@ -1,4 +1,4 @@
-//! The status of a job, from what was observed and what came of the plan.
+//! The status of a job, from the observed state and the outcome of the plan.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,8 @@ use super::round::{End, Place, Round};
 use super::settings::{Settings, settings};
 use super::{Snapshot, blocked, is_finished};
 
-/// The status to write. Equal to the one that the job has when nothing changed; once the job has ended nothing does.
+/// The status to write. It equals the job's present status if nothing changed, and always once the
+/// job has ended.
 pub fn status(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -47,7 +48,8 @@ pub fn status(
     new
 }
 
-/// Must the status be written now? Numbers alone may wait for those that change in the same second.
+/// Whether the status must be written now. Numbers alone may wait for those that change in the same
+/// second.
 pub fn is_urgent(old: Option<&BroadcastJobStatus>, new: &BroadcastJobStatus) -> bool {
     let words = |status: &BroadcastJobStatus| {
         let conditions = status
@@ -76,12 +78,13 @@ fn count(
     let job = &snapshot.job;
     let end = round.end(job, settings, now);
     let is_failed = matches!(end, Some(End::FailedPod | End::Deadline));
-    // Whoever resumes has seen what has failed by then, and may do so as soon as the pause is seen.
+    // A user who resumes the job accepts the failures until then, and may resume as soon as the
+    // pause is visible.
     let is_pausing = end == Some(End::Pause) && outcome.failures.is_empty();
     let accepts = (job.spec.paused || is_pausing) && settings.failure == FailurePolicyType::Pause;
     let verdict = |place: &Place<'_>| match place.verdict() {
         Some(Verdict::Failed) if accepts => Some(Verdict::Accepted),
-        // It is stopped with the job.
+        // The job's end stops this pod.
         None if is_failed && place.is_active() => Some(Verdict::Failed),
         verdict => verdict,
     };
@@ -115,7 +118,7 @@ fn count(
     new.phase = match end {
         Some(End::Complete) => phase::COMPLETED,
         Some(End::FailedPod | End::Deadline) => phase::FAILED,
-        // As long as it is not known that the pause is written, whoever resumes would be too early.
+        // Until the write of the pause is confirmed, a user would resume too early.
         Some(End::Pause) if !accepts => phase::RUNNING,
         Some(End::Pause) => phase::PAUSED,
         None if job.spec.paused => phase::PAUSED,
@@ -144,7 +147,8 @@ fn finish(new: &mut BroadcastJobStatus, type_: &str, message: String, now: Times
     });
 }
 
-/// Pods that this plan has created: the next snapshot will show them. A refused creation is none.
+/// Pods that this plan has created, which the next snapshot will show. A refused creation does not
+/// count.
 fn begun(plan: &Plan, outcome: &Outcome) -> usize {
     let is_checked = !outcome
         .failures

@@ -1,10 +1,13 @@
-//! What an earlier CloneSet of the same name left to nobody is taken over.
+//! Adopts the pods, claims and revisions that an earlier CloneSet of the same name left without an
+//! owner.
 //!
-//! `kubectl delete --cascade=orphan` leaves pods, claims and revisions behind, and whoever applies the CloneSet again wants
-//! them back, and not new pods beside them. Revisions come first: a pod is taken over only if it is of one that the CloneSet
-//! has. A pod takes a place where another would be created, so no pod is ever deleted for it. Nothing is taken over that is
-//! younger than the CloneSet: that is no predecessor's. Just before, the CloneSet is read from the apiserver: what is given
-//! to one that is being deleted, or is another by now, would be deleted by garbage collection.
+//! `kubectl delete --cascade=orphan` leaves pods, claims and revisions behind. A user who applies
+//! the CloneSet again wants them back, and no new pods beside them. Revisions come first: a pod is
+//! adopted only if the CloneSet has its revision. A pod is adopted only in place of one that would
+//! be created, so no pod is ever deleted for it. An object that is younger than the CloneSet is not
+//! adopted, because it cannot be a predecessor's. Just before, the controller reads the CloneSet
+//! from the apiserver: if the CloneSet is being deleted, or was replaced by another one, garbage
+//! collection would delete the adopted objects.
 
 use std::sync::Arc;
 
@@ -22,8 +25,9 @@ use super::claims;
 use super::ids::instance;
 use super::{Settings, Snapshot};
 
-/// Takes over pods in place of those that would be created, and their claims and those of pods that were taken over before.
-/// Those go first that nobody asked to delete, then those of the wanted revision, then available ones, then the oldest.
+/// Adopts pods in place of those that would be created, and their claims and those of pods that
+/// were adopted before. The order: pods without a request for deletion, then pods of the wanted
+/// revision, then available ones, then the oldest.
 pub(super) fn pods(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -73,14 +77,15 @@ pub(super) fn pods(
         .extend(adopt::confirmed(&snapshot.scene().workload, steps));
 }
 
-/// The claims come after their pod, and only if it is taken over: a claim without a pod would be deleted.
+/// The claims come after their pod, and only if the pod was adopted: garbage collection would
+/// delete a claim of a pod that is gone.
 fn adopt_pod(snapshot: &Snapshot, pod: &Pod) -> Step {
     let mut step = adopt::pod(&snapshot.scene().workload, pod);
     step.actions.extend(adopt_claims(snapshot, pod));
     step
 }
 
-/// The claims of a pod: by their names, as the templates give them.
+/// The claims of a pod, found by the names that the templates give them.
 fn adopt_claims(snapshot: &Snapshot, pod: &Pod) -> impl Iterator<Item = Action> {
     let id = instance(&pod.metadata);
     let names = claims::names(snapshot, id);

@@ -1,5 +1,6 @@
-//! The hash of the claim templates, which every revision carries as an annotation, in the peer's form: a change of claim
-//! templates makes no revision of its own, but can keep the next one from going in place.
+//! The hash of the claim templates, in OpenKruise's form, which every revision carries as an
+//! annotation. A change of claim templates makes no revision of its own, but can keep the next
+//! revision from being applied in place.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -48,8 +49,8 @@ pub(super) fn annotation(snapshot: &Snapshot) -> BTreeMap<String, String> {
     .into()
 }
 
-/// The hashes of the present claim templates, for all revisions that one decision compares: the templates are read once for
-/// each, and when the first is asked for.
+/// The hashes of the present claim templates, for all revisions that one decision compares. The
+/// templates are read once for each form, when a comparison first needs it.
 #[derive(Default)]
 pub(super) struct Present {
     stored: OnceCell<String>,
@@ -69,8 +70,9 @@ impl Present {
     }
 }
 
-/// With the gate, claim templates that differ need a new pod, whatever else differs. `InPlaceOnly` does not ask, and of
-/// a revision without the annotation nothing is known.
+/// Whether different claim templates require new pods. With the feature gate they do, in addition
+/// to all other differences. `InPlaceOnly` ignores them, and a revision without the annotation
+/// counts as equal.
 pub(super) fn recreates(
     snapshot: &Snapshot,
     present: &Present,
@@ -89,7 +91,7 @@ pub(super) fn recreates(
             .annotation(VOLUME_CLAIM_TEMPLATE_HASH)
             .map(str::to_owned)
     };
-    // One that becomes the newest again gets the present hash with its new number.
+    // A revision that becomes the newest again gets the present hash with its new number.
     let is_newest = snapshot
         .revisions
         .last()
@@ -108,17 +110,17 @@ pub(super) fn recreates(
     })
 }
 
-/// What becomes of the `volumeMode` that is the default. A revision keeps a hash only, so the templates of now are spelt in
-/// each way to see whether they are those of then.
+/// How to spell a `volumeMode` that has the default value. A revision keeps only a hash, so the
+/// present templates are spelt in each way and compared with it.
 #[derive(Clone, Copy)]
 enum Mode {
-    /// As it is stored: so the peer hashes.
+    /// As it is stored, which is the form that OpenKruise hashes.
     Stored,
     Written,
     LeftOut,
 }
 
-/// Names and specs alone count, in the order of the names. No templates have no hash.
+/// Hashes names and specs alone, in the order of the names. An empty list has no hash.
 fn hash(templates: &[VolumeClaimTemplate], mode: Mode) -> String {
     if templates.is_empty() {
         return String::new();
@@ -145,7 +147,7 @@ fn claim(template: &VolumeClaimTemplate, mode: Mode) -> String {
             }
             _ => {}
         }
-        // The one field that Go writes even where it is empty.
+        // Go writes this one field even if it is empty.
         let resources = spec
             .entry("resources")
             .or_insert_with(|| Value::Object(serde_json::Map::new()));

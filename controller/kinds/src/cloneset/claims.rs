@@ -1,8 +1,9 @@
-//! Claims per pod: which are made, which are kept for the next pod, and which go.
+//! Claims per pod: which are created, which are kept for the next pod, and which are deleted.
 //!
-//! A claim has the instance id of its pod, and is in one of two hands. While it is the CloneSet's it outlives its pod. Once it
-//! is the pod's, garbage collection deletes it after the pod. So a pod that the controller deletes is given its claims
-//! before: whatever happens in between, no claim is left behind, and none goes before its pod.
+//! A claim has the instance id of its pod, and one of two owners. While the CloneSet owns it, the
+//! claim outlives its pod. Once the pod owns it, garbage collection deletes it after the pod. So
+//! the controller gives a pod its claims before it deletes the pod. Then no failure in between
+//! leaves a claim behind, and no claim is deleted before its pod.
 //!
 //! | its pod | claims are reused | claims are not reused |
 //! |---|---|---|
@@ -11,8 +12,9 @@
 //! | has ended, or is deleted by someone else | as it is, for the next pod of this id | the pod's |
 //! | is gone | waits for the next pod of this id | deleted |
 //!
-//! A claim is made before its pod. Should the pod not follow, the next one gets the claim: what is not reused is told by a
-//! mark, which says that no pod has had it yet, and is taken off when one has.
+//! A claim is created before its pod. If the pod does not follow, the next pod gets the claim.
+//! While claims are not reused, an annotation marks a claim that no pod has had yet; it is removed
+//! when a pod has it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,12 +37,12 @@ use super::{Snapshot, owner_key};
 pub(super) enum Id {
     /// No pod has it.
     Free(String),
-    /// A pod that is on its way out has it, and claims that the new pod shall take over.
+    /// A pod that is being deleted has it, and claims that the new pod takes over.
     Held(Arc<Pod>),
 }
 
-/// Ids for new pods: first those of claims that wait for a pod, then those of claims whose pod is on its way out, then new
-/// ones. Pods that rest are not on their way out yet.
+/// Ids for new pods: first those of claims that wait for a pod, then those of claims whose pod is
+/// being deleted, then new ones. Pods that rest are not being deleted yet.
 pub(super) fn ids(snapshot: &Snapshot, resting: &Uids) -> impl Iterator<Item = Id> {
     let (mut free, mut held) = (Vec::new(), Vec::new());
     let pods: BTreeMap<_, _> = all_pods(snapshot)
@@ -62,7 +64,8 @@ pub(super) fn ids(snapshot: &Snapshot, resting: &Uids) -> impl Iterator<Item = I
         .chain(fresh_ids(snapshot).map(Id::Free))
 }
 
-/// Ids of claims that outlive their pods, or never had one. One claim that goes spoils its id until it has gone.
+/// Ids of claims that outlive their pods, or never had one. An id with a claim that is being
+/// deleted is not free until the claim is gone.
 fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
     let lasts = |claim: &Claim| reuses(snapshot) || is_unused(claim);
     let (kept, going): (Vec<_>, Vec<_>) = snapshot
@@ -81,7 +84,8 @@ fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
     ids
 }
 
-/// A new pod waits for this one's end, to take over its claims and its name. Of one that has ended by itself the plan says more.
+/// Makes the plan wait for this pod's end, because a new pod takes over its claims and its name.
+/// For a pod that has ended by itself another part of the plan gives the reason.
 pub(super) fn await_end(pod: &Pod, plan: &mut Plan) {
     if pod.metadata.deletion_timestamp.is_some() {
         let reason = "is being deleted, and the pod that takes over its claims waits for its end";
@@ -89,7 +93,8 @@ pub(super) fn await_end(pod: &Pod, plan: &mut Plan) {
     }
 }
 
-/// The claim templates for the new pods of one decision: each is read once, and when the first pod lacks its claim.
+/// The claim templates for the new pods of one decision: each is read once, when the first pod
+/// lacks its claim.
 pub(super) struct Templates<'a> {
     snapshot: &'a Snapshot,
     read: Vec<(&'a VolumeClaimTemplate, OnceCell<Value>)>,
@@ -153,7 +158,7 @@ pub(super) fn names(snapshot: &Snapshot, id: &str) -> Vec<String> {
     claim_template::claim_names(&snapshot.scene().workload, &pod_name(snapshot, id)).collect()
 }
 
-/// Puts every claim into the hands that the table above says, given what the plan does to pods.
+/// Gives every claim the owner of the table above, in view of the plan's writes to pods.
 pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
     if snapshot.own.claims.is_empty() {
         return;
@@ -208,7 +213,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
     plan.add_stage("claims", steps);
 }
 
-/// The pod was given its claim, to be deleted, and then was not: it stays after all.
+/// Gives the claim back to the CloneSet: its pod was to be deleted, and now stays.
 fn take_back(
     snapshot: &Snapshot,
     claim: &Claim,
@@ -237,7 +242,7 @@ fn take_back(
     ))
 }
 
-/// A pod has it, so it is no other's any more.
+/// Removes the mark of a claim that a pod has, so that no other pod gets it.
 fn mark_used(claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step> {
     if !is_unused(claim) || going.contains(&*pod.metadata.uid) {
         return None;
@@ -256,7 +261,7 @@ fn mark_used(claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step>
     ))
 }
 
-/// Without reuse, a claim goes with the pod that has ended, or at once when there is none.
+/// Without reuse, deletes a claim with the pod that has ended, or at once if there is no pod.
 fn let_go(snapshot: &Snapshot, claim: &Claim, pod: Option<&Pod>) -> Step {
     let name = &claim.metadata.name;
     match pod {
@@ -288,7 +293,7 @@ fn give(snapshot: &Snapshot, claim: &Claim, pod: &Pod) -> Action {
     )
 }
 
-/// One write, which leaves other owners alone.
+/// One write that leaves other owners as they are.
 fn change_owner(claim: &Claim, from: &str, to: Value) -> Action {
     let owners = json!([{"$patch": "delete", "uid": from}, to]);
     Action::PatchClaim {
@@ -297,7 +302,7 @@ fn change_owner(claim: &Claim, from: &str, to: Value) -> Action {
     }
 }
 
-/// The uid of the pod that it deletes or releases.
+/// The uid of the pod that the action deletes or releases.
 fn taken_away(action: &Action) -> Option<&str> {
     match action {
         Action::DeletePod { target } | Action::ReleasePod { target, .. } => Some(&target.uid),
@@ -305,12 +310,12 @@ fn taken_away(action: &Action) -> Option<&str> {
     }
 }
 
-/// Also those that are to be released: their claims are still theirs.
+/// All pods, including those to be released, because they still have their claims.
 fn all_pods(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Pod>> {
     snapshot.pods.iter().chain(&snapshot.strays)
 }
 
-/// The instance id of the pod that it creates.
+/// The instance id of the pod that the action creates.
 fn created(action: &Action) -> Option<String> {
     #[derive(Deserialize)]
     struct Created {
@@ -331,7 +336,7 @@ fn created(action: &Action) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Made while claims are not reused, and no pod has had it.
+/// Whether the claim was created while claims are not reused, and no pod has had it.
 fn is_unused(claim: &Claim) -> bool {
     claim
         .metadata

@@ -21,12 +21,13 @@ use serde_json::Value;
 
 use super::Snapshot;
 
-/// What the spec asks for.
+/// The settings that the spec asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Numbers of pods.
     pub wanted: Wanted,
-    /// The partition keeps pods at the current revision, though there may be none now: so no rollout is complete.
+    /// Whether the partition keeps pods at the current revision, even if there are none now: then
+    /// no rollout is complete.
     pub keeps_current: bool,
     /// Which pods are updated first.
     pub order: UpdateOrder,
@@ -38,8 +39,9 @@ pub struct Settings {
     pub min_ready_seconds: i32,
 }
 
-/// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
-/// rules can be missing in an older CRD, and the webhook's failure policy is Ignore.
+/// Reads and checks the spec, with the template as the controller read it. The function checks
+/// again what the apiserver's rules refuse already: rules can be missing in an older CRD, and the
+/// webhook's failure policy is Ignore.
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
@@ -49,7 +51,7 @@ pub fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refus
     Ok(settings)
 }
 
-/// The same without a look at the template.
+/// The same without reading the template.
 ///
 /// # Errors
 /// As [`settings`].
@@ -98,7 +100,7 @@ fn policy(policy: CloneSetPodUpdateStrategyType) -> Policy {
 }
 
 impl Settings {
-    /// What is asked for about images that are pulled ahead.
+    /// The settings for pulling images ahead.
     pub(super) fn predownload<'a>(&self, snapshot: &'a Snapshot) -> Knobs<'a> {
         let strategy = &snapshot.set.spec.update_strategy;
         let rolling = strategy.rolling_update.as_ref();
@@ -137,7 +139,8 @@ fn wanted(
     };
     let updates =
         !rolling.paused && spec.update_strategy.type_ != CloneSetUpdateStrategyType::OnDelete;
-    // A paused rollout needs no pods beyond its replicas. OnDelete does: a pod that is asked to go may be replaced first.
+    // A paused rollout needs no pods beyond its replicas. OnDelete does, because a pod with a
+    // request for deletion may be replaced first.
     let max_surge = match rolling.max_surge.as_ref().filter(|_| !rolling.paused) {
         Some(value) => number(
             "updateStrategy.rollingUpdate.maxSurge",
@@ -173,7 +176,7 @@ fn wanted(
             Round::Up,
         )?,
         updates,
-        // Where there is an old revision to go back to: only the history knows.
+        // Only the history knows whether there is an old revision to go back to.
         rolls_back: false,
         exclude_preparing_delete: spec.scale_strategy.exclude_preparing_delete,
     })

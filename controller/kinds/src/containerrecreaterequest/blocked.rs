@@ -1,4 +1,4 @@
-//! What holds a request back and does not pass by itself.
+//! Causes that block a request and do not pass by themselves.
 
 use berth_api::commands;
 use berth_api::names::condition::BLOCKED;
@@ -13,15 +13,15 @@ use super::silence::awaited;
 use super::verdict::{Verdict, verdict};
 use super::{Snapshot, pod};
 
-/// How long something lasts that may pass by itself before it is told.
+/// How long a cause that may pass by itself must last before the status reports it.
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
 /// The reason of [`not_started`].
 const NOT_STARTED: &str = "NotStarted";
 
-/// What holds it back.
+/// The cause that blocks a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blocked {
-    /// In one word.
+    /// The reason, in one word.
     pub(super) reason: &'static str,
     /// Names the pod and the container, why, and the remedy.
     pub(super) message: String,
@@ -63,7 +63,8 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
     }
 }
 
-/// Why the next container is not there, or does not serve, after one was stopped.
+/// The cause why the next container is not there, or does not serve, after the previous one was
+/// stopped.
 fn not_back(snapshot: &Snapshot, pod: &Pod, name: &str, now: Timestamp) -> Option<Blocked> {
     let place = place(snapshot, pod);
     let status = pod.container_status(name)?;
@@ -115,7 +116,8 @@ fn told(request: &ContainerRecreateRequest) -> Option<&Condition> {
         .find(|condition| condition.type_ == BLOCKED)
 }
 
-/// The request whose turn it is does not get on, and whoever looks at this one is to know.
+/// Blocked because the request that comes first is blocked: the status of this request says so,
+/// too.
 fn behind(snapshot: &Snapshot, other: &str) -> Option<Blocked> {
     let pod = pod(snapshot)?;
     let first = snapshot
@@ -133,7 +135,7 @@ fn behind(snapshot: &Snapshot, other: &str) -> Option<Blocked> {
     })
 }
 
-/// The kubelet waits before it starts it again, or cannot.
+/// The cause why the kubelet waits before it starts the container again, or cannot start it.
 fn not_started(
     pod: &Pod,
     place: &str,
@@ -169,7 +171,8 @@ fn not_started(
     })
 }
 
-/// From when it is told that the kubelet knows nothing of the stop: its node is away. A stop may take the grace period.
+/// The time from which the status says that the kubelet has not reported the stop, because its node
+/// is not ready. A stop may take the grace period.
 fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timestamp> {
     let asked = snapshot.course(pod).asked(container)?;
     let is_the_old = |status: &&ContainerStatus| {
@@ -184,7 +187,7 @@ fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timesta
         .ok()
 }
 
-/// When a cause that lasts will be told.
+/// The time until the status reports a cause that lasts.
 pub(super) fn due(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let word = awaited(snapshot, pod)
         .map(|word| word.told_in(now))
@@ -215,13 +218,13 @@ fn not_ready(status: &ContainerStatus, pod: &Pod, now: Timestamp) -> bool {
         && since(pod, status).is_some_and(|since| now.duration_since(since) >= LASTING)
 }
 
-/// Since when not all of the pod's containers are ready.
+/// The time since when not all of the pod's containers are ready.
 fn since(pod: &Pod, status: &ContainerStatus) -> Option<Timestamp> {
     let condition = pod.condition("ContainersReady").filter(|_| !status.ready)?;
     (&*condition.status == "False").then_some(condition.last_transition_time)?
 }
 
-/// Is the pod to be out of service before the first stop, and can it be?
+/// Whether the pod must be out of service before the first stop, and cannot be.
 pub(super) fn lacks_gate(request: &ContainerRecreateRequest, pod: &Pod) -> bool {
     strategy(request).unready_grace_period_seconds.is_some()
         && !berth_workload::objects::pod::gates::has_gate(pod, KRUISE_POD_READY)

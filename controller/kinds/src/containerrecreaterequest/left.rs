@@ -1,5 +1,6 @@
-//! What requests have left in the gates of pods. A request lets its pod go before it goes itself, and a finalizer holds it until then. But
-//! whoever may change a request may take the finalizer away, and then nobody would ever take the pod back into service.
+//! Entries that requests left behind in the readiness gates of pods. A request releases its pod
+//! before it is deleted, and a finalizer ensures that. But a user who may change a request may
+//! remove the finalizer, and then no request would ever put the pod back into service.
 
 use std::borrow::Cow;
 
@@ -11,12 +12,12 @@ use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
 use berth_workload::update::recreate::pod_uid;
 use jiff::Timestamp;
 
-/// Whose the entries of requests are.
+/// The user agent of the entries that requests write.
 pub(super) const USER_AGENT: &str = "ContainerRecreateRequest";
 
 /// The names of the requests of its namespace that have an entry in the pod's gate.
 pub fn entries(pod: &Pod) -> Vec<String> {
-    // This is asked at each change of each pod, and nearly none has an entry.
+    // This runs at each change of each pod, and almost no pod has an entry.
     if !pod
         .condition(KRUISE_POD_READY)
         .is_some_and(|condition| condition.message.contains(USER_AGENT))
@@ -36,7 +37,8 @@ pub fn entries(pod: &Pod) -> Vec<String> {
         .collect()
 }
 
-/// Takes the entry of a request away that is gone. Of the same name there may be another by now, which is of another pod.
+/// Removes the entry of a request that is gone. A request of the same name may exist by now for
+/// another pod.
 pub fn let_go_of_gone(
     pod: &Pod,
     name: &str,

@@ -1,5 +1,6 @@
-//! How long a word of the node's daemon is waited for. By the controller's clock alone, which wrote the questions and since when it sees a
-//! container ready: what kubelets and daemons tell of times is of other clocks.
+//! How long the controller waits for a report of the node's daemon. Only the controller's clock
+//! counts: it says when the controller wrote the request and since when it has seen a container
+//! ready. Times that kubelets and daemons report come from other clocks.
 
 use berth_api::names::condition::MIN_STARTED_PENDING;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
@@ -12,30 +13,31 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Snapshot, pod};
 
-/// How long nobody answers until a request is given up.
+/// The time without a report after which the controller gives a request up.
 const SILENCE: SignedDuration = SignedDuration::from_mins(1);
-/// How long nobody answers until that is told.
+/// The time without a report after which the status says that the report is missing.
 const TOLD_AFTER: SignedDuration = SignedDuration::from_secs(30);
-/// A daemon that has not seen a container start says so much later that it has lasted.
+/// How much later a daemon that has not seen a container start reports that the container has
+/// lasted.
 const STARTS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// A word that is waited for.
+/// A report that the controller waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
-    /// The container that it is about.
+    /// The container that the report is about.
     pub(super) container: String,
-    /// When it is due.
+    /// The time when the report is due.
     due: Timestamp,
 }
 
 impl Word {
-    /// How long until it is told that it has not come.
+    /// The time until the status says that the report is missing.
     pub(super) fn told_in(&self, now: Timestamp) -> SignedDuration {
         TOLD_AFTER.saturating_sub(now.duration_since(self.due))
     }
 }
 
-/// How long an answer is still waited for; `None` while none is due.
+/// How long the controller still waits for the report; `None` while none is due.
 pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<SignedDuration> {
     let request = &*snapshot.request;
     let since_creation = || SILENCE.saturating_sub(age(request, now));
@@ -50,8 +52,9 @@ pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<Signed
     Some(SILENCE.saturating_sub(now.duration_since(word.due)))
 }
 
-/// The word of the daemon that is due first: the first one at once, what comes of a stop that it is at for a request when the grace period
-/// is over, and that a container has lasted when it should have.
+/// The report of the daemon that is due first. The first report is due at once, the outcome of a
+/// stop that the daemon works on is due when the grace period is over, and the report that a
+/// container has lasted is due after the time that it must last.
 pub(super) fn awaited(snapshot: &Snapshot, pod: &Pod) -> Option<Word> {
     let course = snapshot.course(pod);
     let asked = snapshot
@@ -87,8 +90,9 @@ fn of_age(snapshot: &Snapshot, course: &Course<'_>) -> Option<Word> {
     })
 }
 
-/// What the status says of a container that has been ready and of which the daemon has yet to say that it has lasted, with the time since
-/// which the controller sees that. As long as a restart may take it is worth no write.
+/// The condition for a container that is ready and that the daemon has not yet reported as lasting,
+/// with the time since when the controller has seen it ready. A wait as short as a restart needs no
+/// write.
 pub(super) fn min_started_pending(
     snapshot: &Snapshot,
     pod: &Pod,
@@ -111,7 +115,7 @@ pub(super) fn min_started_pending(
     })
 }
 
-/// How long until that is written.
+/// The time until the status gets this condition.
 pub(super) fn noted_in(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let course = snapshot.course(pod);
     let (stop, runs) = course.untold_age()?;
@@ -120,7 +124,8 @@ pub(super) fn noted_in(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option
     Some(due.duration_since(now)).filter(SignedDuration::is_positive)
 }
 
-/// Of another container, the one that took its place for one, the time says nothing.
+/// The condition about this container. Its time says nothing about another container, such as the
+/// one that replaced it.
 fn noted<'a>(snapshot: &'a Snapshot, stop: &StopContainer, id: &str) -> Option<&'a Condition> {
     let message = message(stop, id);
     let mut conditions = snapshot.request.status.as_ref()?.conditions.iter();
@@ -139,7 +144,8 @@ fn lasts_within(stop: &StopContainer) -> SignedDuration {
     SignedDuration::from_secs(i64::from(stop.min_started_seconds)).saturating_add(STARTS_WITHIN)
 }
 
-/// By then a container that is stopped in its grace period and started at once has lasted.
+/// The time by which a container that is stopped in its grace period and started at once has
+/// lasted.
 fn restarts_by(course: &Course<'_>, stop: &StopContainer) -> Option<Timestamp> {
     course.stops_by(stop)?.checked_add(lasts_within(stop)).ok()
 }

@@ -1,4 +1,4 @@
-//! What is to become of a request now.
+//! The decision about a request: what happens to it now.
 
 use std::sync::Arc;
 
@@ -17,34 +17,36 @@ use serde_json::Value;
 use super::silence::silence_left;
 use super::{Snapshot, pod};
 
-/// So many requests of a pod may be open: each change of the pod is looked at for all of them.
+/// Most open requests of a pod: each change of the pod triggers a decision for all of them.
 const MAX_OPEN: usize = 64;
 
-/// What is to become of it.
+/// The decision about a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict<'a> {
-    /// It is completed or being deleted: what it holds is let go.
+    /// The request is completed or being deleted: the controller releases the pod.
     Over,
-    /// What it copies from its pod is written.
+    /// The controller writes the values that the request copies from its pod.
     Fill(&'a Value),
-    /// It is completed now.
+    /// The request is completed now.
     Complete {
-        /// Why, where that is not because all is done.
+        /// The cause, unless all containers were restarted.
         message: String,
-        /// The deadline is over.
+        /// Whether the deadline has passed.
         deadline: bool,
     },
     /// Another request of the pod comes first.
     Turn(String),
-    /// A budget of the pod does not let it begin.
+    /// A budget of the pod does not let the request begin.
     Held(&'a str),
-    /// Another service does the work, for which the pod is out of service and its containers are seen.
+    /// Another service does the work. The controller takes the pod out of service and reports its
+    /// containers.
     Foreign(&'a Pod),
-    /// Its containers are restarted.
+    /// The controller restarts the containers.
     Work(&'a Pod),
 }
 
-/// Has nobody filled the request in? An id that no runtime gives was not filled in, and would be asked of a node that cannot answer.
+/// Whether the request lacks the values of its pod. A container id that is longer than any
+/// runtime's counts as missing, because no node could answer for it.
 pub fn needs_filling(request: &ContainerRecreateRequest) -> bool {
     let is_filled = |container: &RecreatedContainer| {
         container
@@ -56,7 +58,8 @@ pub fn needs_filling(request: &ContainerRecreateRequest) -> bool {
     lacks && !is_over(request)
 }
 
-/// Are so many others of the pod before this one that it is not kept waiting?
+/// Whether so many other requests of the pod come before this one that it is refused instead of
+/// waiting.
 fn is_one_too_many(snapshot: &Snapshot) -> bool {
     let place = |request: &ContainerRecreateRequest| {
         (
@@ -84,7 +87,7 @@ fn has_pending(course: &Course<'_>) -> bool {
         .any(|state| state.phase == RecreatePhase::Pending)
 }
 
-/// Decides it.
+/// Decides about the request.
 pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     let request = &*snapshot.request;
     let complete = |message: &str| Verdict::Complete {
@@ -147,8 +150,9 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     }
 }
 
-/// The containers that are restarted when the request begins now; none where it has begun or does not, or where the pod is taken out of
-/// service before, for then that is what budgets are asked about.
+/// The containers that are restarted when the request begins now. None if it has begun or does not
+/// begin. None, too, if the pod is taken out of service first, because then that step needs the
+/// budgets' consent.
 pub fn restarts(snapshot: &Snapshot, now: Timestamp) -> Vec<&str> {
     let request = &*snapshot.request;
     let begins = phase(request) == RecreatePhase::Pending

@@ -1,7 +1,8 @@
-//! Pods and revisions that nobody controls and that the DaemonSet selects are taken over.
+//! Adopts pods and revisions that the DaemonSet selects and that have no controller.
 //!
-//! Whoever deletes a set with `--cascade=orphan` and applies it again, or moves from Kubernetes' own kind, finds the same pods in
-//! it. Revisions come first, so that a pod's label finds its own.
+//! A user who deletes a set with `--cascade=orphan` and applies it again, or who moves from
+//! Kubernetes' own kind, keeps the same pods. Revisions come first, so that the revision of each
+//! pod's label exists.
 
 use std::sync::Arc;
 
@@ -16,8 +17,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{DaemonSetOwner, Snapshot};
 
-/// Pods that are named after the set and selected by it, and that another DaemonSet of this name controls: Kubernetes' own, or an
-/// earlier one. Whoever deletes that with `--cascade=orphan` leaves them to this one, which may be seen a moment later.
+/// Pods that are named after the set and selected by it, and that another DaemonSet of this name
+/// controls: Kubernetes' own, or an earlier one. If that one is deleted with `--cascade=orphan`,
+/// this set adopts the pods, a moment later.
 pub fn namesakes(set: &DaemonSet, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     let Ok(selector) = Selector::new(&set.spec.selector) else {
         return Vec::new();
@@ -34,12 +36,13 @@ pub fn namesakes(set: &DaemonSet, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     pods.iter().filter(|pod| is_one(pod)).cloned().collect()
 }
 
-/// So long after its creation a set waits for revisions that it is to take over.
+/// How long after its creation a set waits for revisions that it must adopt.
 const LATE: SignedDuration = SignedDuration::from_secs(10);
 
-/// A pod that is left to the set, or about to be, and whose revision is not seen yet, and for how long it is waited for: it comes
-/// by another watch than the pod and the set, and a revision that is made meanwhile would be another one than the pod's, and
-/// replace it. Not for long, for somebody may have deleted it.
+/// A pod that the set adopts, or is about to adopt, and whose revision is not in the cache yet, and
+/// how much longer the set waits for the revision. The revision comes by another watch than the pod
+/// and the set. If the set made a revision meanwhile, its name would differ from the pod's, and the
+/// set would replace the pod. The wait is short, because the revision may have been deleted.
 pub(super) fn awaited(snapshot: &Snapshot, now: Timestamp) -> Option<(&Arc<Pod>, SignedDuration)> {
     let created = snapshot.set.metadata.creation_timestamp.as_ref()?.0;
     let rest = LATE - now.duration_since(created);

@@ -21,19 +21,21 @@ use super::held::{Held, held, holds_revision};
 use super::places::{Place, Places, is_available, is_updated};
 use super::settings::Settings;
 
-/// Which nodes may have the update revision, and for how many there is room now.
+/// The nodes that may have the update revision, and how many may get it now.
 pub(super) struct Turns<'a> {
     /// Nodes that the partition and the selector let be updated.
     allowed: BTreeSet<&'a str>,
-    /// Those whose turn it is, where they are updated zone by zone.
+    /// The nodes of the present zone, if the update goes zone by zone.
     in_zone: Option<BTreeSet<&'a str>>,
     /// Nodes that may lose their available pod now.
     pub(super) budget: usize,
-    /// Nodes that may lose it because somebody asks: with maxSurge, too, which lets an update take none, one at a time.
+    /// Nodes that may lose their available pod for a requested deletion. One at a time may do so
+    /// with maxSurge, too, which lets an update take none.
     asked: usize,
     /// Nodes that may get a second pod now.
     pub(super) surge: usize,
-    /// What a node that is left out gets when its pod is made anew, where that is not the update revision.
+    /// The revision for a new pod on a node that the update leaves out, if that is not the update
+    /// revision.
     pub(super) held: Option<Held>,
     /// Nodes that have no pod and get none now.
     pub(super) empty: BTreeSet<&'a str>,
@@ -44,7 +46,8 @@ pub(super) struct Turns<'a> {
     now: Timestamp,
 }
 
-/// The wanted places of ready nodes. On a node that is away no pod is ready, whatever its revision.
+/// The wanted places of ready nodes. On a node that is not ready no pod is ready, regardless of its
+/// revision.
 fn ready_nodes<'p>(places: &'p Places<'_>) -> impl Iterator<Item = (&'p str, &'p Place<'p>)> {
     places.wanted().filter(|(_, place)| place.node.ready)
 }
@@ -115,7 +118,8 @@ impl<'a> Turns<'a> {
             .workload
             .annotation(UPDATE_TOPOLOGY_KEY)
             .map(|key| {
-                // One that does not count, as it may never be back, keeps no zone from its turn.
+                // A place that does not count keeps no zone from its turn, because its node may
+                // never be back.
                 let is_done = |place: &Place<'_>| {
                     let is_new = place
                         .active()
@@ -148,7 +152,7 @@ impl<'a> Turns<'a> {
         self.is_allowed(node) && self.in_zone.as_ref().is_none_or(|zone| zone.contains(node))
     }
 
-    /// Takes one from the budget for a deletion that somebody asked for.
+    /// Takes one from the budget for a requested deletion.
     pub(super) fn take_for_deletion(&mut self) -> bool {
         let has_some = self.asked > 0;
         self.asked = self.asked.saturating_sub(1);
@@ -156,8 +160,9 @@ impl<'a> Turns<'a> {
         has_some
     }
 
-    /// How many of the pods, in their order, are updated now. One that does not serve costs no budget, so it waits for nobody; but
-    /// while pods of the update revision fail, they and those that follow them are at most `maxUnavailable`.
+    /// How many of the pods, in their order, are updated now. A pod that does not serve costs no
+    /// budget, so it does not wait for other pods. But while pods of the update revision fail, they
+    /// and the pods that follow them are at most `maxUnavailable`.
     fn admit(&mut self, settings: &Settings, pods: &[Arc<Pod>]) -> usize {
         let Repair { mut free, fails } = self.repair;
         let mut down = self.coming;
@@ -165,7 +170,7 @@ impl<'a> Turns<'a> {
         for pod in pods.iter().take(settings.burst) {
             let is_ready = availability(pod, 0, self.now).is_ready();
             if steps::is_under_way(pod) {
-                // What has begun goes on.
+                // An update that has begun goes on.
             } else if free > 0 && repair::is_broken(pod) {
                 free -= 1;
             } else if is_ready {
@@ -192,8 +197,9 @@ pub(super) fn ignores_not_ready(snapshot: &Snapshot) -> bool {
         == Some("true")
 }
 
-/// Nodes without a pod that get none now: those left out that the template of what such nodes have is not for; or, where they get no
-/// other revision, those that partitionedScaling keeps back, the last by name.
+/// Nodes without a pod that get none now. These are left-out nodes that do not match the template
+/// of the revision for such nodes. If left-out nodes get no other revision, these are the nodes
+/// that partitionedScaling keeps back, the last by name.
 fn staying_empty<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -228,14 +234,15 @@ fn staying_empty<'a>(
     empty.map(|(name, _)| name).skip(most).collect()
 }
 
-/// Do all pods of the node go already?
+/// Whether all pods of the node are being deleted already.
 fn is_away_for_good(place: &Place<'_>) -> bool {
     place
         .active()
         .all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
 }
 
-/// The nodes of the first zone, by the value of a label, in which not all that may be updated are.
+/// The nodes of the first zone, by the value of a label, in which some nodes that may be updated
+/// are not.
 fn in_zone<'a>(
     places: &Places<'a>,
     allowed: &BTreeSet<&'a str>,
@@ -254,8 +261,9 @@ fn in_zone<'a>(
         .collect()
 }
 
-/// Nodes that the update may reach: all but as many as the partition says. Those that were reached come first, then the last by
-/// name; where nodes keep their revision, the last by name alone. With a selector only what it matches is reached anew.
+/// Nodes that the update may reach: all but as many as the partition says. Nodes that have the
+/// update come first, then the last by name; if nodes keep their revision, the last by name alone.
+/// With a selector only matching nodes are added.
 fn allowed<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -297,7 +305,8 @@ fn allowed<'a>(
     nodes.into_iter().take(most).map(|(_, name)| name).collect()
 }
 
-/// The one pod of a node that could be updated: there is no other beside it, and nothing else is to happen to it.
+/// The one pod of a node that could be updated: the node has no other pod, and nothing else is
+/// planned for this one.
 pub(super) fn candidate<'a>(
     snapshot: &Snapshot,
     revisions: &Revisions,
@@ -313,8 +322,9 @@ pub(super) fn candidate<'a>(
     (is_free && !is_updated(snapshot, revisions, pod)).then_some(pod)
 }
 
-/// Chooses the pods to update now: those whose update has begun, then broken ones, then others that do not serve, and of each kind
-/// from the last node by name. So nobody waits behind one that may not be taken and costs nothing itself.
+/// Chooses the pods to update now: those whose update has begun, then broken ones, then others that
+/// do not serve, and within each group from the last node by name. So no pod that costs no budget
+/// waits behind a pod that may not be updated.
 pub(super) fn choose(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -325,7 +335,8 @@ pub(super) fn choose(
     plan: &mut Plan,
 ) -> Chosen {
     let scene = snapshot.scene();
-    // On a node that is away a pod costs no budget and is not seen to fail: a bad revision would go to one such node after the other.
+    // On a node that is not ready a pod costs no budget, and its failures are not visible: a bad
+    // revision would reach one such node after the other.
     let waits_for_node = settings.policy == Policy::InPlaceIfPossible || turns.repair.fails > 0;
     let (mut candidates, mut staying) = (Vec::new(), Vec::new());
     for (name, place) in places.wanted().rev() {

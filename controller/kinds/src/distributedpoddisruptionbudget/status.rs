@@ -1,4 +1,4 @@
-//! What is counted, and what is left of the ledger.
+//! The numbers of the status, and the entries that stay in the ledger.
 
 use berth_api::names::condition::{BLOCKED, DISRUPTION_ALLOWED, FEDERATED};
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{
@@ -15,11 +15,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{Snapshot, UNCOUNTED};
 
-/// As much is told of why a budget is silent: what other clusters say may be longer.
+/// Most bytes of the message about a budget that does not answer: other clusters may send longer
+/// ones.
 const LONGEST_MESSAGE: usize = 1024;
 
 type Status = DistributedPodDisruptionBudgetStatus;
-/// Why a budget cannot be counted: a reason, and words.
+/// The reason and the message why a budget cannot be counted.
 type Blocked = (&'static str, String);
 
 /// The status to write. Equal to the one that the budget has when nothing changed.
@@ -38,7 +39,7 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
             .whole(&rules, expected)
             .map_err(|why| ("FederationUnknown", why))
     });
-    // Without the total, what is known to be healthy still is.
+    // The number of pods that are known to be healthy is valid without the total, too.
     let known = snapshot.others.iter().map(|other| {
         other
             .brings
@@ -134,7 +135,7 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
     statuses.collect()
 }
 
-/// Where a budget is, as a message says it.
+/// The place of a budget, for messages.
 pub(super) fn place(
     FederatedStatus {
         cluster,
@@ -151,11 +152,11 @@ pub(super) fn place(
     format!("{cluster}{namespace}/{name}")
 }
 
-/// What is said of budgets that may hold the same pods.
+/// The message for budgets that may select the same pods.
 const SHARING: &str = " may hold the same pods, so together they bring no more healthy ones than one of them alone: give their selectors \
                        the same label with different values, or name one of them";
 
-/// Which of federation may hold the same pods, and the remedy.
+/// The budgets of the federation that may select the same pods, and the remedy.
 pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<String> {
     let words = |group: &Vec<usize>| {
         let places: Vec<_> = group
@@ -168,7 +169,9 @@ pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<
     snapshot.may_share.iter().map(words).collect()
 }
 
-/// The same as was told last, for whoever has read nothing of other clusters. Of another spec it would name others.
+/// The same messages as in the last status, for a caller that has read nothing of other clusters.
+/// They count only if the status is about the present spec, because another spec names other
+/// budgets.
 pub(super) fn sharing_as_told(snapshot: &Snapshot) -> Vec<String> {
     let generation = snapshot.budget.metadata.generation;
     let told = snapshot
@@ -279,7 +282,8 @@ fn federation_condition(
     ))
 }
 
-/// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.
+/// Whether a change of the status must be written at once: because other readers could believe that
+/// more pods may be disrupted than is true, or because no pod may be disrupted before the write.
 pub fn is_urgent(old: Option<&Status>, new: &Status) -> bool {
     let sum = |status: &Status, of: fn(&FederatedStatus) -> i32| -> i64 {
         status

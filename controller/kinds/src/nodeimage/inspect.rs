@@ -1,4 +1,4 @@
-//! Which pods the daemon is asked about.
+//! The pods that the daemon of a node inspects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,9 @@ use serde::Serialize;
 
 use super::Snapshot;
 
-/// Is the daemon to look at the pod: is it one whose in-place update only the node can prove? Once asked about, a pod stays in the
-/// list until its update is settled: the answer must last until whoever waits for it has used it.
+/// Whether the daemon must inspect the pod, because only the node can prove its in-place update. A
+/// pod stays in the list until its update is settled, so that the daemon's answer is there until
+/// the update has used it.
 fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
     // Facts are costly to gather: only for the few pods that are being updated.
     if !pod.is_active() {
@@ -36,7 +37,7 @@ fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
     }
 }
 
-/// Does the update of a container that a SidecarSet brought wait for the node's word?
+/// Whether the update of a container that a SidecarSet injected waits for the daemon's answer.
 fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
     let asks = |state: State| {
         matches!(
@@ -44,7 +45,7 @@ fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
             Verdict::AskNode(_)
         )
     };
-    // Once asked, the answer lasts until it is noted.
+    // A pod in the list stays there until its state records the answer.
     sidecars::unsettled(pod).any(|state| {
         asks(state.clone())
             || (is_asked_about(pod, image)
@@ -63,30 +64,32 @@ fn is_asked_about(pod: &Pod, image: &NodeImage) -> bool {
         .any(|asked| *asked.uid == *pod.metadata.uid)
 }
 
-/// Does a pod that has come to look so bear on what its node's daemon is asked? Of the many changes of a rollout's pods few
-/// do.
+/// Whether a change of the pod can change the list of inspected pods. Few of the many pod changes
+/// of a rollout can.
 pub fn bears_on(pod: &Pod, image: &NodeImage) -> bool {
     is_asked_about(pod, image) || is_wanted(pod, image)
 }
 
-/// Bytes of a NodeImage's spec, as JSON, up to which the daemon is asked about more pods. An object of etcd has 1.5 MiB at
-/// most, each write of the daemon's answers writes all of it, and every controller holds it.
+/// The controller adds no more pods when a NodeImage's spec has this many bytes as JSON. An object
+/// in etcd has at most 1.5 MiB, each write of the daemon's answers writes the whole object, and
+/// every controller holds the object in memory.
 const MAX_SPEC_BYTES: usize = 256 * 1024;
 /// Bytes of a name or a hash in a question.
 const MAX_TEXT: usize = 253;
-/// Bytes of the question about one pod, as JSON.
+/// Bytes of the entry of one pod, as JSON.
 const MAX_QUESTION_BYTES: usize = 32 * 1024;
 
-/// The pods that the daemon is to look at.
+/// The pods that the daemon must inspect.
 pub(super) struct Questions {
     /// Sorted by name, at most as many as a NodeImage may name.
     pub(super) pods: Vec<InspectPod>,
-    /// Why others are left out, in words; their updates wait.
+    /// The reason why other pods are left out; their updates wait.
     pub(super) left_out: Option<String>,
 }
 
-/// What is chosen so far, and of it each namespace's part: pods and bytes. Tenants write the records of their pods, so one alone
-/// gets half of what there is, two a third each, and there is always some left for the next.
+/// The entries chosen so far, and the part of each namespace: pods and bytes. Tenants write the
+/// records of their pods. So a single namespace gets at most half of the space, two get a third
+/// each, and some space is always left for the next namespace.
 struct Chosen<'a> {
     pods: Vec<&'a InspectPod>,
     bytes: usize,
@@ -94,10 +97,10 @@ struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    /// Takes one more.
+    /// Takes one more pod.
     ///
     /// # Errors
-    /// Why there is no room for it.
+    /// The reason why there is no space for the pod.
     fn take(&mut self, pod: &'a InspectPod) -> Result<(), String> {
         let own = json_bytes(pod);
         let (pods, bytes) = self.of_namespace.entry(&pod.namespace).or_default();
@@ -131,7 +134,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Chooses what the daemon is asked. Those that it was asked about before come first.
+/// Chooses the pods that the daemon must inspect. Pods that are in the list already come first.
 pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
     let asked: BTreeSet<&str> = image
         .spec
@@ -175,7 +178,7 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
     }
 }
 
-/// What is too much about the question, and what to do about it.
+/// The limit that the entry exceeds, and the remedy.
 fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
     let variables: usize = pod.env.iter().map(|env| env.values.len()).sum();
     let texts = pod.env.iter().flat_map(|env| {
@@ -202,12 +205,12 @@ fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
     }
 }
 
-/// How long the JSON of it is.
+/// The length of the value as JSON, in bytes.
 fn json_bytes<T: Serialize>(part: &T) -> usize {
     serde_json::to_vec(part).map_or(0, |text| text.len())
 }
 
-/// What the daemon is asked about a pod.
+/// The entry for a pod in the list of pods that the daemon inspects.
 pub fn question(pod: &Pod) -> InspectPod {
     InspectPod {
         namespace: pod.metadata.namespace.to_string(),

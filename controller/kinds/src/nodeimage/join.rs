@@ -1,5 +1,6 @@
-//! What a node pulls when it joins: the images of jobs that never end, which ask by themselves, and those of workloads whose
-//! annotation asks for it. When all of that is listed, the daemon is told so.
+//! The images that a node pulls when it joins: those of jobs that never end, which add their
+//! entries themselves, and those of workloads with the annotation for it. When all of them are
+//! listed, the NodeImage's spec says so to the daemon.
 
 use std::sync::Arc;
 
@@ -19,31 +20,32 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-/// All that is asked of a node that joins.
+/// The objects whose images a joining node pulls.
 #[derive(Debug, Clone, Default)]
 pub struct Join {
-    /// The ImagePullJobs, of which those count that never end.
+    /// The ImagePullJobs. Only jobs that never end count.
     pub jobs: Vec<Arc<ImagePullJob>>,
-    /// The CloneSets that ask for it, each with its current revision where that is not the one of its template.
+    /// The CloneSets that ask for it, each with its current revision if that is not the revision of
+    /// its template.
     pub clone_sets: Vec<(Arc<CloneSet>, Option<Arc<Revision>>)>,
-    /// The DaemonSets that ask for it, each with the revisions that nodes keep which its rollout leaves out.
+    /// The DaemonSets that ask for it, each with the revisions that its rollout leaves on nodes.
     pub daemon_sets: Vec<(Arc<DaemonSet>, Vec<Arc<Revision>>)>,
     /// Feature gates.
     pub gates: Gates,
 }
 
-/// What comes of it.
+/// The merge patch of `spec.images`, if entries of workloads are missing.
 pub(super) struct Listed {
-    /// The merge patch of `spec.images`, where workloads have yet to ask.
+    /// ImagePullJobs that have not added their entries yet, by namespace and name.
     pub(super) images: Option<Value>,
     /// ImagePullJobs that have yet to ask, by namespace and name.
     pub(super) awaited: Vec<String>,
-    /// With these, all is listed.
+    /// Whether all entries are listed once the patch is written.
     pub(super) is_all: bool,
 }
 
-/// Is it still open what the node pulls first? So it is before it has a NodeImage. One that tells how its first pulls ended has
-/// joined long ago.
+/// Whether the list of images that the node pulls first is still open. It is open before the node
+/// has a NodeImage, and closed once the NodeImage reports how the first pulls ended.
 pub fn is_joining(image: Option<&NodeImage>) -> bool {
     image.is_none_or(|image| {
         let has_told = image
@@ -64,7 +66,8 @@ fn serves_joining(job: &ImagePullJob) -> bool {
     !ends && !is_over && job.metadata.deletion_timestamp.is_none()
 }
 
-/// Has a change of a job ended that a node waits for it? Each node that it asks for changes a NodeImage, which is told anyway.
+/// Whether the change of a job may mean that joining nodes no longer wait for it. The entries that
+/// a job adds to nodes change NodeImages, and those changes trigger a decision anyway.
 pub fn may_end_a_wait(old: &ImagePullJob, new: Option<&ImagePullJob>) -> bool {
     serves_joining(old)
         && new.is_none_or(|new| {
@@ -78,9 +81,9 @@ pub fn may_end_a_wait(old: &ImagePullJob, new: Option<&ImagePullJob>) -> bool {
         })
 }
 
-/// What is asked of a node, by what its NodeImage has.
+/// The entries that the node's NodeImage lacks.
 pub(super) fn list(join: &Join, node: &Node, image: &NodeImage, now: Timestamp) -> Listed {
-    // Who selects by labels must wait until they are there.
+    // The labels must be there, because jobs and workloads select nodes by them.
     if !node.has_its_labels() {
         return Listed {
             images: None,
@@ -105,7 +108,8 @@ pub(super) fn list(join: &Join, node: &Node, image: &NodeImage, now: Timestamp) 
     }
 }
 
-/// Will the job ask the node? One that is paused, or finds no room, will not, and holds nothing up.
+/// Whether the node waits for the job to add its entry. A job that is paused, or for which the
+/// NodeImage has no capacity, adds none, so the node does not wait for it.
 fn is_awaited(job: &ImagePullJob, image: &NodeImage, now: Timestamp) -> bool {
     if !serves_joining(job) {
         return false;

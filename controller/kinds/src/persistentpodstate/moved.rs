@@ -1,4 +1,4 @@
-//! Pods that came back in another place than that of their record.
+//! Pods that came back in another place than their record names.
 
 use berth_api::names::annotation::INJECTED_PERSISTENT_POD_STATE;
 use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PodState};
@@ -8,16 +8,17 @@ use berth_workload::plan::Event;
 use super::Snapshot;
 use super::records::record;
 
-/// The most that are told at once.
+/// Most events in one round.
 const MOST: usize = 8;
 
-/// One for each pod whose record is about to change its place: they go with the record that is written.
+/// One event for each pod whose record is about to change its place: the events go with the write
+/// of the record.
 pub(super) fn events(snapshot: &Snapshot, state: &PersistentPodState) -> Vec<Event> {
     let Some(status) = &state.status else {
         return Vec::new();
     };
     let moved = snapshot.pods.iter().filter_map(|pod| {
-        // On its node a pod is where it was, whatever that is labelled now.
+        // A pod on the same node has not moved, even if the node's labels have changed.
         let old = status
             .pod_states
             .get(&*pod.metadata.name)
@@ -28,7 +29,8 @@ pub(super) fn events(snapshot: &Snapshot, state: &PersistentPodState) -> Vec<Eve
     moved.take(MOST).collect()
 }
 
-/// Has the new place other labels than the old one? Those alone that both have: keys that are new in the spec move nobody.
+/// Whether the new place has other labels than the old one. Only keys count that the old record
+/// has: keys that are new in the spec do not mean that a pod moved.
 fn is_elsewhere(state: &PersistentPodState, old: &PodState, new: &PodState) -> bool {
     let preferred = state
         .spec

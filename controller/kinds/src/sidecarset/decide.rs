@@ -91,7 +91,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-/// Drops patches of pods that cannot be read: they have the version of an earlier state, which is a conflict.
+/// Drops patches of pods that the controller cannot read. They carry the version of an earlier
+/// state, so the apiserver would refuse them with a conflict.
 fn drop_unreadable(snapshot: &Snapshot, plan: &mut Plan) {
     let is_read = |step: &Step| {
         let mut targets = step.actions.iter().filter_map(target);
@@ -103,7 +104,7 @@ fn drop_unreadable(snapshot: &Snapshot, plan: &mut Plan) {
     plan.stages.retain(|stage| !stage.steps.is_empty());
 }
 
-/// Until pods are looked at whose annotations were not read.
+/// The time until the next round reads the annotations of pods that this round did not read.
 const READ_AGAIN: SignedDuration = SignedDuration::from_millis(200);
 /// The most pods whose annotations are read in one round.
 const MOST_READ: usize = 32;
@@ -122,7 +123,8 @@ fn target(action: &Action) -> Option<String> {
     }
 }
 
-/// Does what becomes of a pod's annotations follow from what they were? They are merged, or put where there are none.
+/// Whether the new annotations of a pod depend on its old ones, because they are merged, or are
+/// written only where they are missing.
 pub fn keeps_annotations(set: &SidecarSet) -> bool {
     let keeps = |patch: &SidecarSetPatchPodMetadata| patch.patch_policy != PatchPolicy::Overwrite;
     set.spec.patch_pod_metadata.iter().any(keeps)
@@ -132,12 +134,14 @@ fn reads_annotations(snapshot: &Snapshot) -> bool {
     keeps_annotations(&snapshot.set) && !snapshot.allowed.is_empty()
 }
 
-/// Is all known that an update of the pod needs? What is kept or merged with would be replaced if nobody had read it.
+/// Whether the snapshot has all that an update of the pod needs. Without the pod's old annotations,
+/// the update would replace values that it must keep or merge.
 fn is_read(snapshot: &Snapshot, member: &Member<'_>) -> bool {
     !reads_annotations(snapshot) || snapshot.annotations.contains_key(&member.pod.metadata.uid)
 }
 
-/// The SidecarSet says its own hashes, for whoever compares pods with it.
+/// Writes the SidecarSet's own hashes into its annotations, so that other programs can compare pods
+/// with them.
 fn note_own_hashes(snapshot: &Snapshot, plan: &mut Plan) {
     let Hashes {
         hash,
@@ -165,9 +169,11 @@ fn note_own_hashes(snapshot: &Snapshot, plan: &mut Plan) {
     );
 }
 
-/// The pods that are updated next and whose annotations are to be read before, for others are merged into them, or are only for pods
-/// that lack them. Of a pod's many annotations few are kept in memory. They are chosen as the decision chooses them: who waits there
-/// for an image is read in vain, and whoever goes in its place would never be.
+/// The pods that are updated next and whose annotations the controller must read before, because an
+/// update merges annotations into them, or writes only those that a pod lacks. Few of a pod's many
+/// annotations are kept in memory. The choice is the same as the decision's: otherwise the
+/// controller would read pods that wait for an image, and never the pods that are updated in their
+/// place.
 pub fn annotations_to_read(snapshot: &Snapshot, now: Timestamp) -> Vec<Arc<Pod>> {
     if !reads_annotations(snapshot) {
         return Vec::new();
@@ -191,7 +197,8 @@ pub fn annotations_to_read(snapshot: &Snapshot, now: Timestamp) -> Vec<Arc<Pod>>
         .collect()
 }
 
-/// What only the node could tell is noted, for it is not asked for ever.
+/// Records proofs that only the node could give, because the controller does not ask the node for
+/// ever.
 fn note_proofs(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan) {
     let settled = members
         .iter()
@@ -212,8 +219,9 @@ fn note_proofs(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan) {
     plan.add_stage("proofs", steps.collect());
 }
 
-/// The old container of a hot upgrade becomes the empty one, once the new one works, whatever the spec says by now: two that work
-/// are one too many. Where the spec wants back what the old one has, it does not wait for the pod's other containers.
+/// Gives the old container of a hot upgrade the empty image once the new one works, regardless of
+/// the present spec: otherwise two containers do the same work. If the spec wants the old
+/// container's image back, the step does not wait for the pod's other containers.
 fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     for member in members.iter().filter(|member| !member.upgrading.is_empty()) {
@@ -247,7 +255,7 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
     plan.add_stage(END_OF_HOT_UPGRADE, steps);
 }
 
-/// Replaces the pod whose turn it is, and says what repair waits for.
+/// Replaces the pod whose turn it is, and says in the plan why repair waits.
 fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
     match turn {
         Turn::Replaces(pod, lack, how) => {
@@ -310,7 +318,7 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
 /// Says in the conditions of pods whether they can be updated in place.
 fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Timestamp) {
     let set = snapshot.name();
-    // Of a pod that is written otherwise in this round it is said in the next.
+    // A pod that this round writes in another way gets its condition in the next round.
     let written: BTreeSet<_> = plan.actions().map(target).collect();
     let uids = members
         .iter()
@@ -321,8 +329,9 @@ fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan,
         .iter()
         .filter(|member| !written.contains(&Some(uid(member))));
     let upgradable = rest.map(|member| (member, member.is_updated || member.is_upgradable));
-    // That a pod can be updated is news where it could not, and once it was: of one that was just created nobody asks. Where pods are
-    // not updated, only what is true no more is taken back.
+    // The condition says that a pod can be updated only if it said the opposite before, or after
+    // the pod's first update. Nothing reads the condition of a pod that was just created. If the
+    // SidecarSet updates no pods, only conditions that are no longer true change.
     let updates = snapshot.updates();
     let is_told = |member: &Member<'_>| {
         condition::says(member.pod, set) == Some(false)

@@ -1,11 +1,13 @@
 //! Pods that lack the containers are replaced, as the annotation `apps.kruise.io/sidecarset-repair` asks: one after the other, the
 //! next when the one before has a successor that has the containers and is ready.
 //!
-//! Whose turn it is stands in the status before anything is done to the pod, so whoever goes on after a crash does the same thing
-//! again, and takes no second one. It is known by that record what its successor is: a pod of the same workload, by its name or by
-//! being younger than all that the workload had by then, by the apiserver's clock alone. Where none comes for a minute, for the
-//! workload was scaled down, say, or has no quota, the turn is over, and no other pod of that workload is taken until one has come.
-//! So it is where the successor lacks the containers, too. The namespaces take turns.
+//! The status names the pod before the controller writes anything to the pod. So after a crash the
+//! next leader does the same again, and takes no second pod. The record identifies the successor: a
+//! pod of the same workload that has the same name, or that is younger than every pod that the
+//! workload had then, by the apiserver's clock alone. If no successor comes within a minute, for
+//! example because the workload was scaled down or has no quota, the turn is over, and repair takes
+//! no other pod of that workload until a successor has come. The same holds if the successor lacks
+//! the containers. The namespaces take turns.
 
 pub(super) mod audit;
 mod course;
@@ -42,8 +44,9 @@ use lost::still_lost;
 pub(super) use lost::{given_up, next_try, stopped};
 pub(super) use turn::{REFUSED, Scope, Turn};
 
-/// So much older than the next turn is every pod of its workload: the successor is to be younger than they are, and pods tell their
-/// age in whole seconds. As much again is for clocks that differ.
+/// The least age of every pod of a workload when its next turn begins. The successor must be
+/// younger than these pods, and a pod states its age in whole seconds. The second half of the time
+/// is for clocks that differ.
 const APART: SignedDuration = SignedDuration::from_secs(2);
 
 /// The number of pods that are out of service for repair, or about to be, and the pods that have no successor.
@@ -53,7 +56,7 @@ pub(super) fn reserved(
     now: Timestamp,
 ) -> (usize, Vec<SidecarSetLostPod>) {
     let is_asked = Scope::of(snapshot) != Scope::Nobody;
-    // One that is not taken yet, and not to be taken now, serves.
+    // A pod that is not deleted yet, and must not be deleted now, serves.
     let is_out = |record: &SidecarSetRepair| {
         let pod = snapshot
             .repaired
@@ -66,12 +69,14 @@ pub(super) fn reserved(
     (repaired, still_lost(snapshot, members, now))
 }
 
-/// Was the last one not let go? Nobody tells when it would be.
+/// Whether the last pod's deletion was refused. Nothing announces when the deletion would be
+/// allowed.
 pub(super) fn was_refused(snapshot: &Snapshot) -> bool {
     record(snapshot).is_some_and(|record| record.refused)
 }
 
-/// Says whose turn it is, where so many pods are out of service, the one of repair among them.
+/// The next turn of repair. `unavailable` pods are out of service, including the pod that is under
+/// repair.
 pub(super) fn turn<'a>(
     snapshot: &'a Snapshot,
     members: &[Member<'a>],
@@ -99,7 +104,8 @@ pub(super) fn turn<'a>(
     }
 }
 
-/// How many pods may be out of service. Those that repair is for are among the selected ones, and not yet among the matched ones.
+/// How many pods may be out of service. Pods that need repair are among the selected pods, and not
+/// among the matched ones yet.
 fn most(snapshot: &Snapshot) -> Result<usize, String> {
     let most = snapshot
         .set
@@ -162,7 +168,7 @@ fn begin<'a>(
         return Turn::Waits(refusal(snapshot, last));
     }
     let newest = newest(snapshot, pod);
-    // A clock that was set back makes nobody wait longer.
+    // A clock that was set back must not make a pod wait longer.
     let age = newest.map_or(APART, |newest| now.duration_since(newest).abs());
     if age < APART {
         return Turn::Soon(APART.saturating_sub(age));
@@ -241,7 +247,7 @@ fn place(pod: &Pod) -> (&str, &str) {
 }
 
 fn seconds_since(record: &SidecarSetRepair, now: Timestamp) -> i64 {
-    // A clock that was set back makes nobody wait longer.
+    // A clock that was set back must not make a pod wait longer.
     record.since.as_ref().map_or(i64::MAX, |since| {
         (now.as_second() - since.0.as_second()).abs()
     })
@@ -275,7 +281,7 @@ fn newest(snapshot: &Snapshot, pod: &Pod) -> Option<Timestamp> {
         .max()
 }
 
-/// What replaces a pod.
+/// The step that replaces a pod.
 pub(super) fn step(pod: &Pod, lack: Lack, how: How) -> Step {
     let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
     let (action, what) = match how {
@@ -306,7 +312,7 @@ pub(super) fn step(pod: &Pod, lack: Lack, how: How) -> Step {
     }
 }
 
-/// What is told of a pod that lacks something: what becomes of it.
+/// The message for a pod that lacks something: what repair does with the pod.
 pub(super) fn prospect(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> String {
     let refused = refused::reason(pod, snapshot.name()).filter(|_| lack == Lack::Refused);
     let words = refused.map_or_else(

@@ -65,7 +65,7 @@ pub fn status(
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
         matched_pods: number(members.len()),
         updated_pods: count(&|member| member.is_updated),
-        // One whose containers may be those of before is not ready with what it is counted for.
+        // A pod that may still run its old containers is not ready with the new ones.
         ready_pods: count(&|member| member.is_ready && member.unproven.is_none()),
         updated_ready_pods: count(&|member| {
             member.is_updated && member.is_ready && member.unproven.is_none()
@@ -79,10 +79,10 @@ pub fn status(
 }
 
 const STOPPED: &str = "Stopped";
-/// What is told between two turns.
+/// The message between two turns.
 const NEXT: &str = "another pod is next";
 
-/// Is it told already that repair has stopped?
+/// Whether the status says already that repair has stopped.
 pub(super) fn has_stopped(snapshot: &Snapshot) -> bool {
     let conditions = snapshot
         .set
@@ -94,7 +94,7 @@ pub(super) fn has_stopped(snapshot: &Snapshot) -> bool {
         .any(|known| known.type_ == REPAIRING && known.reason == STOPPED)
 }
 
-/// Is it told already that this holds the updates back?
+/// Whether the status says already that `reason` blocks the updates.
 pub(super) fn is_blocked_by(snapshot: &Snapshot, reason: &str) -> bool {
     let conditions = snapshot
         .set
@@ -106,7 +106,7 @@ pub(super) fn is_blocked_by(snapshot: &Snapshot, reason: &str) -> bool {
         .any(|known| known.type_ == BLOCKED && known.reason == reason)
 }
 
-/// Whose turn it is to be replaced from now on, and the condition that tells of it.
+/// The record of the pod whose turn it is, and the condition that reports it.
 fn repair(
     snapshot: &Snapshot,
     (members, settings, latest): (&[Member<'_>], &Result<Settings, String>, &str),
@@ -121,13 +121,13 @@ fn repair(
     let turn = if Scope::of(snapshot) == Scope::Nobody {
         Turn::Off
     } else {
-        // What is wrong with the spec is told by its refusal.
+        // The refusal of the spec says what is wrong with it.
         let Ok(settings) = settings else { return old };
         let held = |member: &Member<'_>| held(snapshot, latest, member, now).map(|(why, _)| why);
         let unavailable = choose(settings, members, held).unavailable;
         repair::turn(snapshot, members, (settings, unavailable), now)
     };
-    // Only the turn that waits for its workload says since when.
+    // Only a turn that waits for its workload has a time in `missing`.
     let missing = old.as_ref().and_then(|record| record.missing.clone());
     let old = old.map(|record| SidecarSetRepair {
         missing: None,
@@ -187,9 +187,9 @@ fn not_let_go(record: SidecarSetRepair) -> SidecarSetRepair {
     }
 }
 
-/// What came of the replacement of a pod, which waits for its workload since `missing`. A pod that
-/// a disruption budget does not let go ends the turn, unless the budget lets it go when another has
-/// come.
+/// The record and the message after the replacement of a pod, which waits for its workload since
+/// `missing`. If a disruption budget refuses the pod, the turn ends, unless the budget lets it go
+/// when another pod has come.
 fn replaced(
     pod: &Pod,
     (record, missing): (Option<SidecarSetRepair>, Option<Time>),
@@ -214,7 +214,7 @@ fn replaced(
             record.map(|record| SidecarSetRepair { missing, ..record }),
         );
     }
-    // Where it is not known whether it was done, the next round sees that.
+    // If the outcome is unknown, the next round finds out.
     let record = if failure.permanent {
         record.map(not_let_go)
     } else {
@@ -223,7 +223,7 @@ fn replaced(
     (("False", "Waiting", message), record)
 }
 
-/// What the pods have that the selectors match.
+/// The counts of pods that the selectors match.
 fn injection(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> SidecarSetInjection {
     let name = snapshot.name();
     let active: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).collect();

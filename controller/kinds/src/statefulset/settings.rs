@@ -19,26 +19,27 @@ use serde_json::Value;
 
 use super::{Snapshot, min_ready_seconds};
 
-/// What the spec asks for.
+/// The settings that the spec asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Which pods there are to be.
+    /// The ordinals of the pods.
     pub(super) ordinals: Ordinals,
-    /// All at once, and not one after the other.
+    /// Whether pods are created and deleted in parallel, and not one after the other.
     pub(super) is_parallel: bool,
     /// Pods that stay at the old revision.
     pub(super) partition: usize,
-    /// The partition keeps pods at the current revision, though there may be none now: so no rollout is complete.
+    /// Whether the partition keeps pods at the current revision, even if there are none now: then
+    /// no rollout is complete.
     pub(super) keeps_current: bool,
     /// Pods that may be out of service for an update.
     pub(super) max_unavailable: usize,
-    /// Pods that may be made and not available yet.
+    /// Pods that may be created and not available yet.
     pub(super) scale_max_unavailable: usize,
     /// Pods are updated by the controller, and the update is not paused.
     pub(super) updates: bool,
-    /// Pods are updated when somebody deletes them.
+    /// Whether users update pods by deleting them.
     pub(super) on_delete: bool,
-    /// Another order than that of the ordinals.
+    /// An order of updates other than that of the ordinals.
     pub(super) order: Option<UpdateOrder>,
     /// How pods are updated.
     pub(super) policy: Policy,
@@ -48,8 +49,9 @@ pub struct Settings {
     pub(super) min_ready_seconds: i32,
 }
 
-/// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
-/// rules can be missing in an older CRD, and the webhook's failure policy is Ignore.
+/// Reads and checks the spec, with the template as the controller read it. The function checks
+/// again what the apiserver's rules refuse already: rules can be missing in an older CRD, and the
+/// webhook's failure policy is Ignore.
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
@@ -59,7 +61,7 @@ pub(super) fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings
     Ok(settings)
 }
 
-/// The same without a look at the template.
+/// The same without reading the template.
 ///
 /// # Errors
 /// As [`settings`].
@@ -153,7 +155,7 @@ fn partition(
         .map_err(|_| problem())
 }
 
-/// Which pods there are to be.
+/// The ordinals of the pods.
 ///
 /// # Errors
 /// The field below `spec`, and what is wrong with it.
@@ -178,7 +180,7 @@ fn policy(policy: PodUpdatePolicy) -> Policy {
 }
 
 impl Settings {
-    /// What is asked for about images that are pulled ahead: by fields, else by the annotations that OpenKruise knows.
+    /// The settings for pulling images ahead: from fields, otherwise from OpenKruise's annotations.
     pub(super) fn predownload(&self, snapshot: &Snapshot) -> Ahead {
         let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
         let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
@@ -217,7 +219,7 @@ impl Settings {
     }
 }
 
-/// What is asked for about images that are pulled ahead.
+/// The settings for pulling images ahead.
 pub(super) struct Ahead {
     enabled: bool,
     is_rolling: bool,

@@ -1,4 +1,5 @@
-//! What a pod that is created gets of a SidecarSet: its containers as they are now, or those of an older revision.
+//! The form of a SidecarSet that a new pod gets: its containers as they are now, or those of an
+//! older revision.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use super::hash::{Hashes, hashes};
 use super::revisions;
 use crate::sidecarset::names::{BASE, CANARY};
 
-/// What is injected of one SidecarSet.
+/// The form of one SidecarSet that is injected.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Its spec, of this revision.
+    /// The spec of this revision.
     pub spec: Arc<SidecarSetSpec>,
-    /// The revision.
+    /// The name of the revision.
     pub revision: String,
     /// The hashes of this spec.
     pub hashes: Hashes,
@@ -59,7 +60,8 @@ impl Wanted {
             };
         }
         let spec: SidecarSetSpec = serde_json::from_value(spec).ok()?;
-        // What the revision's annotations say of them, whoever may annotate could have written.
+        // Users that may annotate revisions can write the hashes in the annotations, so these count
+        // for nothing.
         let hashes = hashes(&spec);
         Some(Self {
             spec: Arc::new(spec),
@@ -69,12 +71,13 @@ impl Wanted {
     }
 }
 
-/// What a pod with these labels gets of a SidecarSet that matches it. `history` is looked at only where an older revision is asked for,
-/// `latest` is what it is now, `chance` a number from 0 to 1, `recorded` the revision that the
+/// The form of a SidecarSet that a pod with these labels gets. `history` is called only if an older
+/// revision is wanted, `latest` is the present form, `chance` a number from 0 to 1, and `recorded`
+/// the revision in the pod's record.
 /// pod says it has.
 ///
 /// # Errors
-/// The revision that is asked for is not there.
+/// The wanted revision does not exist.
 pub fn wanted<'a>(
     set: &SidecarSet,
     history: impl FnOnce() -> Vec<Arc<Revision>>,
@@ -142,10 +145,10 @@ fn is_updated_one<'a>(
     !strategy.paused && is_selected && chance >= share
 }
 
-/// The revision that is asked for.
+/// The revision that the SidecarSet pins.
 ///
 /// # Errors
-/// It is not there.
+/// The revision does not exist.
 pub(in crate::sidecarset) fn pinned(
     asked: &SidecarSetInjectRevision,
     history: &[Arc<Revision>],
@@ -189,7 +192,8 @@ pub fn base_of(set: &SidecarSet) -> Option<&String> {
         .filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
 }
 
-/// Of the SidecarSets that match a pod, those that it gets: where a canary matches, its base does not.
+/// The SidecarSets, without the base of each canary in the list: a pod that a canary matches does
+/// not get the canary's base.
 pub fn without_bases(sets: Vec<Arc<SidecarSet>>) -> Vec<Arc<SidecarSet>> {
     let bases: BTreeSet<_> = sets
         .iter()

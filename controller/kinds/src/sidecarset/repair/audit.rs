@@ -11,17 +11,18 @@ use super::refused;
 use crate::sidecarset::update::pods::Member;
 use crate::sidecarset::{Snapshot, on_pod};
 
-/// What a pod lacks.
+/// The reason why a pod needs repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sidecarset) enum Lack {
-    /// The containers, though it was created while the selectors were in force: nobody was asked, or nobody answered.
+    /// It lacks the containers, though it was created while the selectors were in force: the
+    /// apiserver did not call the webhook, or no replica answered.
     Missed,
-    /// The containers, for they were refused when it was created.
+    /// It lacks the containers, because their injection was refused when the pod was created.
     Refused,
-    /// The containers, for it is older than the SidecarSet, than its selectors as they are, or than the labels by which they select its
-    /// namespace.
+    /// It lacks the containers, because it is older than the SidecarSet, than its present
+    /// selectors, or than the labels by which they select its namespace.
     Older,
-    /// The latest containers, which no update in place can bring.
+    /// It lacks the latest containers, and no update in place can bring them.
     NotUpgradable,
 }
 
@@ -45,14 +46,16 @@ impl Lack {
     }
 }
 
-/// By what it is told whether a status speaks of the selectors as they are.
+/// The hash by which a status records the selectors that it is about.
 pub(in crate::sidecarset) fn selector_hash(snapshot: &Snapshot) -> String {
     let spec = &snapshot.set.spec;
     revision::hash(&json!([spec.selector, spec.namespace_selector]), 0)
 }
 
-/// Since when the selectors are in force: the status says it of those that it speaks of. Of others it is now, so that no pod counts as
-/// missed that nobody could have asked about; pods tell their age in whole seconds, and so does this, rounded up.
+/// The time since when the selectors are in force. The status has it for the selectors that it is
+/// about. For other selectors the time is now, so that no pod counts as missed for which the
+/// apiserver could not have called the webhook. Pods state their age in whole seconds, so the time
+/// is rounded up.
 pub(in crate::sidecarset) fn in_force_since(
     snapshot: &Snapshot,
     now: Timestamp,
@@ -81,7 +84,7 @@ fn next_second(time: Timestamp) -> Option<Timestamp> {
     Timestamp::from_second(time.as_second().saturating_add(1)).ok()
 }
 
-/// The pods that lack something.
+/// The pods that need repair.
 pub(in crate::sidecarset) fn lacking<'a>(
     snapshot: &'a Snapshot,
     members: &[Member<'a>],
@@ -93,7 +96,8 @@ pub(in crate::sidecarset) fn lacking<'a>(
         .iter()
         .filter(|pod| pod.is_active() && !on_pod::is_injected(pod, snapshot.name()));
     let without = without.map(|pod| {
-        // Before its namespace was labelled so nobody could have asked about it. That is told in whole seconds, too.
+        // Before its namespace had the label, the apiserver could not have called the webhook for
+        // the pod. That time is in whole seconds, too.
         let labelled = snapshot
             .labelled
             .get(&pod.metadata.namespace)

@@ -1,5 +1,5 @@
-//! Pods whose containers are not those that their records name: another writer changed them, or a tenant wrote the records. What
-//! they have is told, and left to whoever did it.
+//! Pods whose containers differ from those in their records: another writer changed them, or a
+//! tenant wrote the records. The status reports them, and the controller leaves them as they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::sidecarset::sidecar::{self, List, name};
 use crate::sidecarset::update::hot;
 use crate::sidecarset::{Snapshot, on_pod};
 
-/// What a revision says of containers.
+/// The data of a revision about containers.
 #[derive(Deserialize)]
 struct Data {
     spec: Kept,
@@ -31,7 +31,7 @@ struct Kept {
 /// The containers that run beside the pod's own, each with its list.
 type Lasting = Vec<(SidecarContainer, List)>;
 
-/// The containers of revisions that records name, each read once.
+/// The containers of the revisions that records name. Each revision is read once.
 #[derive(Default)]
 struct Forms(BTreeMap<String, Option<Lasting>>);
 
@@ -49,11 +49,12 @@ impl Kept {
     }
 }
 
-/// Characters of a text that somebody else wrote, in a message.
+/// Most characters of a foreign text in a message.
 const SHOWN: usize = 100;
 
-/// The pods with containers that are not those of the revision that their record names, and those that list the SidecarSet and have no
-/// record of it; each with how they differ. A record of a revision that is gone is no drift.
+/// The pods with containers that differ from those of the revision in their record, and those that
+/// list the SidecarSet and have no record of it; each with the difference. A record of a revision
+/// that is gone is no drift.
 pub(in crate::sidecarset) fn drifted(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
     let mut forms = Forms::default();
     let injected = snapshot
@@ -104,7 +105,7 @@ impl Forms {
         };
         let revision = &record.controller_revision;
         if !self.0.contains_key(revision) {
-            // Tenants write these names, and what nobody knows takes no room.
+            // Tenants write these names, so a name of no revision must take no memory.
             snapshot
                 .revisions
                 .iter()
@@ -115,7 +116,7 @@ impl Forms {
     }
 }
 
-/// How the pod differs from what it should have of a container.
+/// The difference between the pod's container and the one that it should have.
 fn difference(
     snapshot: &Snapshot,
     container: &SidecarContainer,
@@ -131,7 +132,8 @@ fn difference(
     if working.is_some() || hot::is_under_way(pod, &pair) {
         return working;
     }
-    // What became the empty one at the end of an upgrade has the empty image of the SidecarSet as it was by then.
+    // A container that got the empty image at the end of an upgrade has the empty image of the
+    // SidecarSet's spec at that time.
     let latest =
         sidecar::lasting(&snapshot.set.spec).find(|(latest, _)| name(latest) == name(container));
     let latest = latest.map_or("", |(latest, _)| {
@@ -140,7 +142,7 @@ fn difference(
     has_another(pod, (&pair.empty, list), &[&pair.empty_image, latest])
 }
 
-/// What is said of a container whose image is none of these.
+/// The message for a container whose image is none of these.
 fn has_another(pod: &Pod, (container, list): (&str, List), wanted: &[&str]) -> Option<String> {
     let Some(has) = in_pod(pod, container, list) else {
         return Some(format!(

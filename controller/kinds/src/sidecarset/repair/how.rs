@@ -4,8 +4,8 @@ use berth_workload::objects::owner::{OwnerKind, Reference};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::{CLONE_SETS, STATEFUL_SETS};
 
-/// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that
-/// replace whatever is gone.
+/// Kinds of controllers that replace a pod: kinds that know the label for pods to delete, and kinds
+/// that replace each pod that is gone.
 const BY_LABEL: [OwnerKind; 2] = [CLONE_SETS.owner_kind(), STATEFUL_SETS.owner_kind()];
 const BY_EVICTION: [OwnerKind; 5] = [
     OwnerKind {
@@ -38,17 +38,18 @@ const BY_EVICTION: [OwnerKind; 5] = [
 /// How a pod is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sidecarset) enum How {
-    /// Its workload is asked to.
+    /// The label asks the pod's workload to replace it.
     Label,
-    /// It is evicted, and its workload makes another.
+    /// The controller evicts the pod, and the workload creates another.
     Eviction,
 }
 
 impl How {
-    /// By the kind of its controller alone: what else a pod says of its owner is never followed.
+    /// Decides by the kind of the pod's controller alone: other claims of a pod about its owner do
+    /// not count.
     ///
     /// # Errors
-    /// Nobody makes another in its place: who it is, and the remedy.
+    /// No controller replaces the pod: the error names the controller's kind and the remedy.
     pub(super) fn of(pod: &Pod) -> Result<Self, String> {
         const SHOWN: usize = 63;
         let remedy = "so repair leaves it: replace it by hand";

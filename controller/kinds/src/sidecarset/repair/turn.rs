@@ -1,4 +1,4 @@
-//! Whose turn it is to be replaced.
+//! The turns of repair: which pod is replaced next.
 
 use berth_api::v1beta1::sidecarset::SidecarSetRepair;
 use berth_workload::objects::pod::Pod;
@@ -10,7 +10,7 @@ use super::super::names::REPAIR;
 use super::audit::Lack;
 use super::how::How;
 
-/// How long after a refusal the next one is asked for.
+/// How long after a refusal repair tries the next pod.
 pub(in crate::sidecarset) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
 
 /// Which pods are to be replaced.
@@ -45,33 +45,35 @@ impl Scope {
 /// Whose turn it is.
 #[derive(Debug)]
 pub(in crate::sidecarset) enum Turn<'a> {
-    /// Nobody asks for repair.
+    /// The SidecarSet does not ask for repair.
     Off,
-    /// Nothing that repair could replace lacks anything; of what it leaves alone, one and why; and the record that is kept.
+    /// No pod that repair could replace lacks anything. The values: one pod that repair leaves
+    /// alone, with the reason, and the record that is kept.
     Idle(Option<String>, Option<SidecarSetRepair>),
-    /// No turn begins, or goes on, for this.
+    /// No turn begins or continues, for this reason.
     Waits(String),
-    /// It begins after this time, for the workload has just made another pod.
+    /// The turn begins after this time, because the workload has just created another pod.
     Soon(SignedDuration),
-    /// It begins with the record.
+    /// The turn begins with this record.
     Begins(&'a Arc<Pod>, SidecarSetRepair),
-    /// It has begun: this is to be done.
+    /// The turn has begun: the pod is replaced in this way.
     Replaces(&'a Arc<Pod>, Lack, How),
-    /// It is done, and the successor is not proven yet. The pod itself ends after this time at the latest, if it is still there.
+    /// The pod was replaced, and the successor is not proven yet. The pod itself ends after this
+    /// time at the latest, if it still exists.
     UnderWay(String, Option<SignedDuration>),
-    /// It is done, and its workload has something to do since then. For so long it is still waited
-    /// for.
+    /// The pod was replaced, and its workload owes a successor since this time. Repair waits for it
+    /// for this long.
     Missing(String, Timestamp, SignedDuration),
-    /// It was waited for long enough.
+    /// Repair has waited for the successor long enough.
     Lost(String),
     /// The successor would lack the containers, so the pod stays, and another one is next.
     Fruitless(String),
-    /// It is over.
+    /// The turn is over.
     Over,
-    /// The successor lacks the containers, too: no other pod of the workload is next.
+    /// The successor lacks the containers, too: repair takes no other pod of the workload.
     Stops(String),
-    /// So it is in several namespaces: repair takes no pods but of these workloads, and those
-    /// later.
+    /// The same happened in several namespaces: repair takes only pods of these workloads, and
+    /// those later.
     Stopped(String),
 }
 
@@ -79,7 +81,7 @@ pub(super) fn record(snapshot: &Snapshot) -> Option<&SidecarSetRepair> {
     snapshot.set.status.as_ref()?.repair.as_ref()
 }
 
-/// The pods of a workload, those that a canary takes among them.
+/// The pods of a workload, including those that a canary takes.
 pub(super) fn pods_of<'a>(
     snapshot: &'a Snapshot,
     namespace: &'a str,
@@ -97,7 +99,8 @@ pub(super) fn is_of(pod: &Pod, namespace: &str, uid: &str) -> bool {
     *pod.metadata.namespace == *namespace && owner(pod) == uid
 }
 
-/// Did the pod come after one of this name, by its own name or by being younger than the newest of its workload was?
+/// Whether the pod came after one of this name: it has the name, or it is younger than the newest
+/// pod of the workload was.
 pub(super) fn is_later(pod: &Pod, name: &str, newest: Option<Timestamp>) -> bool {
     *pod.metadata.name == *name || pod.metadata.creation_timestamp > newest
 }

@@ -1,4 +1,4 @@
-//! Which pods get the new images now.
+//! Chooses the pods that get the new images now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::pods::Member;
 use super::settings::{Settings, unreadable};
 use crate::sidecarset::Snapshot;
 
-/// Which pods are updated, and which are not.
+/// The pods that are updated now, and those that are not.
 #[derive(Default)]
 pub(in crate::sidecarset) struct Chosen<'a> {
-    /// To be updated now, the first first.
+    /// The pods to update now, in order.
     pub(in crate::sidecarset) now: Vec<&'a Member<'a>>,
-    /// They wait, each with what for.
+    /// The pods that wait, each with the reason.
     pub(in crate::sidecarset) later: Vec<(&'a Member<'a>, String)>,
     /// Pods out of service for updates and repair, those that are updated now among them.
     pub(in crate::sidecarset) unavailable: usize,
@@ -31,7 +31,7 @@ pub(in crate::sidecarset) struct Chosen<'a> {
     pub(in crate::sidecarset) ends_after: Option<SignedDuration>,
 }
 
-/// What is told of pods where none may be out of service.
+/// The message for pods that wait because none may be out of service.
 pub(in crate::sidecarset) const NO_BUDGET: &str = "waits, for spec.updateStrategy.maxUnavailable is 0, and no pod that serves is updated: set it to 1 or more";
 
 impl Settings {
@@ -79,7 +79,7 @@ impl Settings {
         })
     }
 
-    /// Are updates of the pod wanted?
+    /// Whether the SidecarSet updates the pod.
     pub(in crate::sidecarset) fn selects(&self, pod: &Pod) -> bool {
         self.selector
             .as_ref()
@@ -91,7 +91,7 @@ impl Settings {
         !member.is_updated && member.is_upgradable && self.selects(member.pod)
     }
 
-    /// Does no pod wait for another of so many?
+    /// Whether all of `pods` pods may be updated at once.
     pub(in crate::sidecarset) const fn updates_all_at_once(&self, pods: usize) -> bool {
         self.partition == 0 && self.max_unavailable >= pods
     }
@@ -111,12 +111,12 @@ impl Settings {
         )
     }
 
-    /// May no pod that serves be updated?
+    /// Whether no pod that serves may be updated.
     pub(in crate::sidecarset) const fn has_no_budget(&self) -> bool {
         self.max_unavailable == 0
     }
 
-    /// Do pods stay as they are?
+    /// Whether the partition keeps pods as they are.
     pub(in crate::sidecarset) const fn has_partition(&self) -> bool {
         self.partition > 0
     }
@@ -160,8 +160,9 @@ pub(in crate::sidecarset) fn held(
     aside.or_else(|| ahead::held(snapshot, latest, member, now))
 }
 
-/// Chooses. Pods that do not serve anyway wait for nobody, as long as no pod with the new images fails; those that do wait for them.
-/// `held` tells why one waits for something else.
+/// Chooses the pods. A pod that does not serve anyway does not wait for others, as long as no pod
+/// with the new images fails; a pod that serves waits for them. `held` gives the reason if a pod
+/// waits for something else.
 pub(in crate::sidecarset) fn choose<'a>(
     settings: &Settings,
     members: &'a [Member<'a>],
@@ -200,7 +201,7 @@ pub(in crate::sidecarset) fn choose<'a>(
             continue;
         }
         let is_free = !member.is_ready && !fails;
-        // Who is on the way to an earlier form is counted already, and not twice.
+        // A pod that is on the way to an earlier form is counted already, and must not count twice.
         let own = usize::from(member.counts_for(settings.now).is_some());
         if !is_free && unavailable - own >= settings.max_unavailable {
             let first = counted

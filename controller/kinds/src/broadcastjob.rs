@@ -1,8 +1,9 @@
 //! BroadcastJob: a pod on each node, once.
 //!
-//! Whose turn has come says the node, and not the pod: the status keeps a short hash of the uid of each node whose pod has ended,
-//! and the name of a new pod is made from it. So a node gets no second pod, whatever becomes of the first; and a creation whose
-//! answer was lost is made good by the next, of the same name.
+//! The end of a node's pod is recorded for the node, not for the pod: the status keeps a short hash
+//! of the uid of each node whose pod has ended, and the name of a new pod contains the hash. So a
+//! node gets no second pod, even if the first is deleted. After a creation whose answer was lost,
+//! the next creation has the same name.
 
 mod blocked;
 mod decide;
@@ -47,20 +48,21 @@ pub struct Snapshot {
     pub job: Arc<BroadcastJob>,
     /// Every pod that it controls, those being deleted included.
     pub pods: Vec<Arc<Pod>>,
-    /// Pods of it that [hide their end](hides_its_end), as they were before, as long as its status does not have their nodes.
+    /// Pods of the job that [hide their end](hides_its_end), in their state before, as long as the
+    /// status does not have their nodes.
     pub gone: Vec<Arc<Pod>>,
     /// Every node, in any order.
     pub nodes: Vec<Arc<Node>>,
     /// Its pods that exist and cannot be read.
     pub unreadable: Vec<Unreadable>,
-    /// Where pods are in their updates: nowhere, they are never updated.
+    /// Where pods are in their updates: empty, because the job's pods are never updated.
     pub phases: Phases,
     /// Feature gates.
     pub gates: Gates,
 }
 
 impl Snapshot {
-    /// What of it is the same for every owner of pods.
+    /// The part of the snapshot that all owners of pods have.
     fn scene(&self) -> Scene<'_> {
         Scene::plain(
             workload(&self.job),
@@ -72,7 +74,7 @@ impl Snapshot {
     }
 }
 
-/// Pods are known by their owner and never updated or spread.
+/// The workload: pods are found by their owner, and never updated or spread.
 fn workload(job: &BroadcastJob) -> Workload<'_> {
     let status = job.status.as_ref();
     Workload {
@@ -81,7 +83,7 @@ fn workload(job: &BroadcastJob) -> Workload<'_> {
     }
 }
 
-/// Has the job come to its end, one way or the other?
+/// Whether the job has ended, with success or without.
 pub fn is_finished(status: &BroadcastJobStatus) -> bool {
     let ended = |type_: &str| type_ == condition::COMPLETE || type_ == condition::FAILED;
     matches!(status.phase.as_str(), phase::COMPLETED | phase::FAILED)
@@ -91,7 +93,7 @@ pub fn is_finished(status: &BroadcastJobStatus) -> bool {
             .any(|c| ended(&c.type_) && c.status == "True")
 }
 
-/// Is nothing more to be done for the job, but to let its time run out?
+/// Whether the controller has nothing more to do for the job but to delete it in time.
 pub fn is_over(job: &BroadcastJob) -> bool {
     job.metadata.deletion_timestamp.is_some() || job.status.as_ref().is_some_and(is_finished)
 }

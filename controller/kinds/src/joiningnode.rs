@@ -1,6 +1,6 @@
-//! Nodes that register with a taint which keeps pods away until their images are there: it is taken
-//! away when the node's daemon says how its first pulls ended, and in time whatever it says. No
-//! namespace holds the taint for long.
+//! Nodes that register with a taint which keeps pods away until the nodes' images are there. The
+//! controller removes the taint when the node's daemon reports how its first pulls ended, and after
+//! a time limit in any case. No namespace holds the taint for long.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ mod tests;
 
 /// The longest that a node waits for its images, from its creation.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-/// The part of it that a node may need until its daemon pulls.
+/// The part of `PATIENCE` that a node may need until its daemon pulls.
 const START: SignedDuration = SignedDuration::from_mins(2);
-/// The part of it for each namespace whose images are missing. A tenant may name an image of a
-/// registry that never answers.
+/// The part of `PATIENCE` for each namespace whose images are missing. A tenant may name an image
+/// of a registry that never answers.
 const OF_NAMESPACE: SignedDuration = SignedDuration::from_mins(2);
 /// Images that an event names at most.
 const NAMED: usize = 3;
@@ -36,13 +36,13 @@ pub struct Snapshot {
     pub image: Option<Arc<NodeImage>>,
 }
 
-/// Is there a reason to look at a node that changed? Its kubelet changes it all the time.
+/// Whether the change of a node needs a decision. Its kubelet changes the node all the time.
 pub fn concerns(old: Option<&Node>, new: &Node) -> bool {
     let is_another = |old: &Node| old.metadata.uid != new.metadata.uid || old.taints != new.taints;
     new.awaits_images() && old.is_none_or(is_another)
 }
 
-/// Is there a reason to look at the node of a NodeImage that changed?
+/// Whether the change of a NodeImage needs a decision about its node.
 pub fn concerns_image(old: Option<&NodeImage>, new: &NodeImage) -> bool {
     let has_ended = first_sync(Some(new)).is_some() && first_sync(old) != first_sync(Some(new));
     has_ended || old.is_some_and(|old| patience(Some(old)) != patience(Some(new)))
@@ -75,7 +75,7 @@ fn open(image: &NodeImage) -> impl Iterator<Item = (&String, &ImageTagSpec)> {
     entries.filter(|(name, entry)| !entry::is_over(image, name, entry))
 }
 
-/// The namespaces of those that asked for a pull.
+/// The namespaces of the owners of an entry.
 fn namespaces(entry: &ImageTagSpec) -> BTreeSet<&str> {
     let of_owners = entry
         .owner_references
@@ -85,7 +85,7 @@ fn namespaces(entry: &ImageTagSpec) -> BTreeSet<&str> {
     if found.is_empty() { [""].into() } else { found }
 }
 
-/// Decides whether the taint goes now.
+/// Decides whether the controller removes the taint now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let (mut plan, node) = (Plan::default(), &snapshot.node);
     if !node.awaits_images() || node.metadata.deletion_timestamp.is_some() {
@@ -127,7 +127,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-/// How the node's first pulls ended, once they have.
+/// How the node's first pulls ended; `None` while they have not.
 fn first_sync(image: Option<&NodeImage>) -> Option<&SyncStatus> {
     image?
         .status
@@ -150,7 +150,7 @@ fn ended(node: &Node, sync: &SyncStatus) -> Event {
     Event::warning("ImagesNotPulled", message)
 }
 
-/// What the node waits for.
+/// The message about the objects that the node waits for.
 fn missing(image: Option<&NodeImage>) -> String {
     let Some(image) = image else {
         return "it has no NodeImage; does Berth's daemon run there?".to_owned();
@@ -189,7 +189,7 @@ fn missing(image: Option<&NodeImage>) -> String {
     )
 }
 
-/// Takes away these taints and no others, from the node as it was seen.
+/// Removes these taints and no others, in the version of the node that the controller read.
 fn take(node: &Node, why: Event) -> Step {
     let others: Vec<&Taint> = node
         .taints
@@ -221,7 +221,7 @@ fn take(node: &Node, why: Event) -> Step {
     }
 }
 
-/// The taints that go, for messages.
+/// The taints that are removed, for messages.
 fn taints(node: &Node) -> String {
     let own = node.taints.iter().filter(|taint| taint.awaits_images());
     own.map(|taint| format!("{}:{}", taint.key, taint.effect))

@@ -56,7 +56,7 @@ pub enum Target {
     /// Its kind is one for which no records are kept.
     #[default]
     Unsupported,
-    /// Of a kind of which nothing was seen yet.
+    /// The controller has not listed its kind yet.
     Unseen,
     /// It does not exist.
     Gone,

@@ -1,5 +1,6 @@
-//! PodUnavailableBudget: how many of its pods serve, how many must, and what became of what was granted. Who grants is in
-//! [`berth_workload::budget`], for it is not the controller alone.
+//! PodUnavailableBudget: how many of its pods serve, how many must, and the state of its
+//! reservations. Reservations are in [`berth_workload::budget`], because other components than the
+//! controller make them, too.
 
 mod decide;
 mod explain;
@@ -24,17 +25,17 @@ pub use status::{is_urgent, status};
 pub struct Snapshot {
     /// The budget.
     pub budget: Arc<PodUnavailableBudget>,
-    /// What is counted.
+    /// The numbers of its pods.
     pub view: View,
-    /// Whether the apiserver asks before pods are taken out of service.
+    /// Whether the apiserver calls the webhook before pods are taken out of service.
     pub asked: Asked,
     /// The native budget of its name.
     pub child: Option<Arc<NativeBudget>>,
-    /// Whether it is to keep one.
+    /// Whether the budget must keep a native budget.
     pub keeps: Result<(), Without>,
 }
 
-/// The reason of an event and of a condition: nobody knows how many pods are expected.
+/// The reason of an event and of a condition: the number of expected pods is unknown.
 const UNCOUNTED: &str = "CalculateExpectedPodCountFailed";
-/// The reason of an event and of a condition: there are no pods.
+/// The reason of an event and of a condition: the budget selects no pods.
 const NO_PODS: &str = "NoPods";

@@ -1,4 +1,5 @@
-//! Advanced StatefulSet: pods that each have a name, claims and a place in the order of their own.
+//! Advanced StatefulSet: each pod has its own name, its own claims and a fixed position in the
+//! order.
 
 mod blocked;
 mod choose;
@@ -40,12 +41,13 @@ pub type Snapshot = pod_owner::Snapshot<StatefulSetOwner>;
 pub struct StatefulSetOwner {
     /// Pods that it does not control and that have names of its pods, by name ([`names_to_look_at`]).
     pub others: BTreeMap<Box<str>, Arc<Pod>>,
-    /// Claims with the names that its pods' claims have, by name, whoever owns them; those of earlier claim templates
-    /// ([`former_claims`]), too.
+    /// Claims with the names that its pods' claims have, by name, regardless of their owners; those
+    /// of earlier claim templates ([`former_claims`]), too.
     pub claims: BTreeMap<Box<str>, Arc<Claim>>,
-    /// Where its pods ran last, if that is kept.
+    /// The last places of its pods, if they are recorded.
     pub records: Option<Arc<PersistentPodState>>,
-    /// By name: nodes that tell why a pod is not gone or not scheduled ([`nodes_to_watch`]). What is not here does not exist.
+    /// By name: nodes that show why a pod is not gone or not scheduled ([`nodes_to_watch`]). A node
+    /// that is not here does not exist.
     pub watched_nodes: BTreeMap<Box<str>, Arc<Node>>,
 }
 

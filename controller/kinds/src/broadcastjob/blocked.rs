@@ -13,16 +13,16 @@ use super::round::{Place, Round, without_nodes};
 use super::settings::Settings;
 use super::{Snapshot, is_finished};
 
-/// How long a job is without nodes before that is told: one may be about to join.
+/// How long a job must be without nodes before its condition says so: a node may be about to join.
 pub(super) const LASTING: SignedDuration = SignedDuration::from_secs(60);
 /// Nodes that a message names at most.
 const MOST: usize = 3;
 /// The reason of [`paused`].
 const POD_FAILED: &str = "PodFailed";
-/// A pod that runs and does not serve holds no job back.
+/// The reason of a cause that is dropped: a pod that runs and does not serve does not block a job.
 const NO_CAUSE: &str = "PodNotReady";
 
-/// Brings the condition among those of `new` up to date. A job that has ended is not held back.
+/// Brings the condition in the list of `new` up to date. A job that has ended is not blocked.
 pub(super) fn set(
     snapshot: &Snapshot,
     stand: Option<(&Settings, &Round<'_>)>,
@@ -46,7 +46,7 @@ pub(super) fn set(
     blocked::set_blocked(&mut new.conditions, &scene.workload, causes, now);
 }
 
-/// The job has no node, and cannot be completed without.
+/// The cause if the job has no node, and cannot complete without one.
 fn nowhere(
     snapshot: &Snapshot,
     (settings, round): (&Settings, &Round<'_>),
@@ -69,7 +69,8 @@ fn nowhere(
     Some(Cause::new(Grade::Lasting, "NoNode", message, from))
 }
 
-/// A pod has failed, and somebody is to look at it. A job that its author paused is not held back.
+/// The cause if a pod has failed and the job waits for a user. A job that its author paused is not
+/// blocked.
 fn paused(
     snapshot: &Snapshot,
     (settings, round): (&Settings, &Round<'_>),
@@ -125,7 +126,7 @@ fn paused(
     Some(Cause::new(Grade::Failing, POD_FAILED, message, now))
 }
 
-/// The name of a node's pod is another's.
+/// The cause if another object has the name of a node's pod.
 fn taken(snapshot: &Snapshot, outcome: &Outcome, now: Timestamp) -> Option<Cause> {
     let create = Deed::of(Verb::Create, PODS);
     let failure = outcome

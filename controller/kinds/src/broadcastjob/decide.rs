@@ -1,4 +1,4 @@
-//! From a snapshot to a plan.
+//! Makes a plan from a snapshot.
 
 mod steps;
 
@@ -23,10 +23,10 @@ use steps::{MOST_CREATIONS, REFUSED, begin, delete, may_begin, pause_after_node,
 
 /// The stage that creates pods.
 pub(super) const CREATE: &str = "create pods";
-/// Nodes that are named one by one as those that the job waits for.
+/// Most nodes that the plan names one by one as those that the job waits for.
 const NAMED: usize = 20;
 
-/// Decides what to do for a job now.
+/// Decides about a job.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let job = &snapshot.job;
@@ -42,7 +42,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let scene = snapshot.scene();
     blocked::watch(&scene, &mut plan, now);
     launch::release(&snapshot.pods, &mut plan);
-    // What cannot be read may be any node's.
+    // A pod that cannot be read may be on any node.
     if let Some(refusal) = unreadable::refusal(&scene) {
         scene.refuse(&mut plan, refusal);
         return plan;
@@ -77,7 +77,7 @@ fn go_on(
         if end == End::Pause {
             pause(snapshot, plan);
         }
-        // What runs is stopped once the status says that its nodes have had their turn.
+        // Running pods are stopped once the status has the ends of their nodes' pods.
         return;
     }
     if job.spec.paused {
@@ -94,7 +94,7 @@ fn go_on(
     }
 }
 
-/// Pods that have no place, or none any more.
+/// Deletes pods that have no place, or lost their place.
 fn doomed(round: &Round<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     for place in &round.places {
@@ -106,7 +106,7 @@ fn doomed(round: &Round<'_>) -> Vec<Step> {
         } else {
             (1, "has another pod of the job")
         };
-        // One that has not begun would wait for as long as the node takes no pods.
+        // A pod that has not begun would wait for as long as the node accepts no pods.
         let waits = |pod: &Pod| place.answer == Answer::MayStay && pod.spec.node_name.is_empty();
         for (at, pod) in place.active.iter().enumerate() {
             if at >= from {
@@ -160,7 +160,7 @@ fn create(
         }
         return;
     }
-    // Where creations are refused, one is enough to see whether they still are.
+    // If the apiserver refuses creations, one attempt is enough to see whether it still does.
     let probes = snapshot
         .scene()
         .workload
@@ -196,7 +196,7 @@ fn create(
     name_active(round, plan);
 }
 
-/// The event of more pods than `spec.parallelism` lets run.
+/// The event if more pods run than `spec.parallelism` allows.
 fn too_many(running: usize, limit: usize) -> Option<Event> {
     (running > limit).then(|| {
         Event::warning(
@@ -206,7 +206,7 @@ fn too_many(running: usize, limit: usize) -> Option<Event> {
     })
 }
 
-/// What nodes without a pod wait for, in words.
+/// The message about the wait of nodes without a pod.
 fn until(limit: usize, probes: bool) -> String {
     match (limit, probes) {
         (0, _) => "when spec.parallelism, which lets none run, is raised".to_owned(),
@@ -236,7 +236,7 @@ fn name_active(round: &Round<'_>, plan: &mut Plan) {
     }
 }
 
-/// The words for the end of a job, in events and in its condition.
+/// The message for the end of a job, in events and in its condition.
 pub(super) fn words(snapshot: &Snapshot, end: End, round: &Round<'_>) -> String {
     let failed = round.ended(|verdict| verdict != Verdict::Succeeded);
     let counts = format!(
@@ -277,10 +277,12 @@ fn tell_end(snapshot: &Snapshot, end: End, round: &Round<'_>, plan: &mut Plan) {
     });
 }
 
-/// A pause that somebody can take back. It is written where it is taken back, and where it survives us.
+/// Sets `spec.paused`. A user can unset the same field, and it survives a restart of the
+/// controller.
 fn pause(snapshot: &Snapshot, plan: &mut Plan) {
     let metadata = &snapshot.job.metadata;
-    // Whoever has changed the spec meanwhile may have changed the policy.
+    // The write fails if the spec has changed since the snapshot, because the change may set
+    // another policy.
     let target = Target {
         resource_version: metadata.resource_version.clone(),
         ..Target::from(metadata)
@@ -299,7 +301,7 @@ fn pause(snapshot: &Snapshot, plan: &mut Plan) {
     );
 }
 
-/// The job has ended: what runs goes, what has ended stays for its log.
+/// Ends the job: deletes running pods, and keeps ended ones for their logs.
 fn stop_all(snapshot: &Snapshot, plan: &mut Plan) {
     let active = snapshot.pods.iter().filter(|pod| pod.is_active());
     plan.add_stage(

@@ -1,4 +1,4 @@
-//! On which nodes a job's pods may run.
+//! The nodes on which a job's pods may run.
 
 use berth_workload::objects::node::Node;
 use berth_workload::objects::node::placement::{Fit, Placement};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::requests::Requests;
 
-/// What a template asks of a node.
+/// The demands of a template on a node.
 #[derive(Debug)]
 pub(super) struct Where {
     placement: Placement,
@@ -14,19 +14,19 @@ pub(super) struct Where {
     requests: Requests,
 }
 
-/// What a node is to a job.
+/// The relation of a node to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It gets a pod.
     Wanted,
-    /// It gets none as it is, and one that is there goes on: it is cordoned or tainted, or too small.
+    /// It gets no pod now, and an existing pod stays: it is cordoned or tainted, or too small.
     MayStay,
-    /// It is not one of the job's, by its name or labels.
+    /// It does not belong to the job, by its name or labels.
     Unwanted,
 }
 
 impl Where {
-    /// Of a job's template.
+    /// The demands of a job's template.
     pub(super) fn of(template: &Value) -> Self {
         let placement = Placement::of(template);
         let tolerates_cordon = placement.tolerates_cordon();
@@ -40,7 +40,8 @@ impl Where {
     pub(super) fn answer(&self, node: &Node) -> Answer {
         let is_leaving = node.metadata.deletion_timestamp.is_some();
         match self.placement.fit(node) {
-            // A pod with a taint that it does not tolerate is evicted by whoever does so, in its own time.
+            // Other controllers evict a pod from a node with a taint that the pod does not
+            // tolerate, at the time that they choose.
             Fit::Unwanted if !self.placement.selects(node) => Answer::Unwanted,
             Fit::Wanted if !is_leaving && !self.is_cordoned(node) && self.requests.fit(node) => {
                 Answer::Wanted
@@ -49,7 +50,7 @@ impl Where {
         }
     }
 
-    /// Why the node gets no pod, if it gets none as it is.
+    /// The reason why the node gets no pod; `None` if it gets one.
     pub(super) fn why_not(&self, node: &Node) -> Option<String> {
         if !self.placement.selects(node) {
             return Some("nodeName, nodeSelector or the required node affinity".to_owned());

@@ -1,4 +1,4 @@
-//! What a pod asks for, against what an empty node has.
+//! The resources that a pod requests, compared with those of an empty node.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,16 @@ use berth_workload::objects::node::Node;
 use berth_workload::objects::quantity::thousandths;
 use serde_json::{Map, Value};
 
-/// What a pod of a template asks for, by resource, in thousandths.
+/// The requests of a pod of a template, by resource, in thousandths.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Requests(BTreeMap<String, i128>);
 
 type Amounts = BTreeMap<String, i128>;
 
 impl Requests {
-    /// As the scheduler counts: all containers together, or an init container with the sidecars that run beside it by then, where
-    /// that is more; what the pod itself asks for in place of both; and its overhead.
+    /// Counts as the scheduler does: all containers together, or, if that is more, an init
+    /// container with the sidecars that run beside it then. Requests of the pod itself replace
+    /// both. The overhead is added.
     pub(super) fn of(template: &Value) -> Self {
         let spec = &template["spec"];
         let list = |field: &str| spec[field].as_array().map_or(&[][..], Vec::as_slice);
@@ -41,12 +42,12 @@ impl Requests {
         Self(together)
     }
 
-    /// Has the node so much, if nothing else runs there?
+    /// Whether the node has so much if nothing else runs there.
     pub(super) fn fit(&self, node: &Node) -> bool {
         self.lacking(node).is_none()
     }
 
-    /// The first resource of which it has too little even then.
+    /// The first resource of which the node has too little even if nothing else runs there.
     pub(super) fn lacking(&self, node: &Node) -> Option<&str> {
         let is_lacking = |(resource, wanted): &(&String, &i128)| {
             let has = node
@@ -62,14 +63,14 @@ impl Requests {
     }
 }
 
-/// What is asked for; a limit alone is asked for, too.
+/// The requested resources; a limit without a request counts as a request.
 fn of_resources(resources: &Value) -> Amounts {
     let mut all = amounts(&resources["limits"]);
     all.extend(amounts(&resources["requests"]));
     all
 }
 
-/// What is no quantity is refused by the apiserver.
+/// Reads quantities. The apiserver refuses values that are no quantities.
 fn amounts(list: &Value) -> Amounts {
     let read = |(name, amount): (&String, &Value)| {
         let text = amount

@@ -1,4 +1,4 @@
-//! Where the job stands, node by node.
+//! The progress of the job, node by node.
 
 mod record;
 
@@ -18,35 +18,35 @@ use super::settings::Settings;
 
 pub use record::{hides_its_end, is_recorded, mark_of, missed, unrecorded};
 
-/// How far a pod is.
+/// The stage of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It has not ended, and shall.
+    /// It has not ended, and is not being deleted.
     Active,
     /// It is being deleted and had not ended before.
     Leaving,
-    /// It was taken away before its end: another follows.
+    /// It was deleted before its end, and another pod replaces it.
     Disrupted,
     Ended(Verdict),
-    /// It has restarted too often, and runs on.
+    /// It has exceeded its restart limit, and still runs.
     PastLimit,
 }
 
-/// A node.
+/// A node with the job's pods on it.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) node: &'a Node,
     pub(super) hash: String,
     pub(super) answer: Answer,
-    /// How its pod has ended, by the status.
+    /// How its pod has ended, according to the status.
     pub(super) recorded: Option<Verdict>,
-    /// How its pod has ended, by the pods.
+    /// How its pod has ended, according to the pods.
     seen: Option<Verdict>,
     /// Pods that have not ended and are not being deleted, the one that counts first.
     pub(super) active: Vec<&'a Arc<Pod>>,
     /// Pods that are being deleted.
     pub(super) leaving: Vec<&'a Arc<Pod>>,
-    /// Pods that were taken away before their end, and are still there.
+    /// Pods that were deleted before their end, and still exist.
     pub(super) disrupted: Vec<&'a Arc<Pod>>,
 }
 
@@ -56,22 +56,22 @@ pub(super) struct Round<'a> {
     pub(super) places: Vec<Place<'a>>,
     /// Active pods of nodes that are gone.
     pub(super) strays: Vec<&'a Arc<Pod>>,
-    /// Pods that run, or may: they count for the parallelism.
+    /// Pods that run, or may run: they count for the parallelism.
     pub(super) running: usize,
-    /// When the next pod that is being deleted does not count any more.
+    /// The time when the next pod that is being deleted no longer counts.
     pub(super) grace: Option<Timestamp>,
     /// Names of nodes with pods that have not ended.
     busy: BTreeSet<&'a str>,
 }
 
-/// Why a job ends, or halts.
+/// The cause for which a job ends or pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// All desired nodes have ended.
     Complete,
     /// A pod has failed, and the policy is FailFast.
     FailedPod,
-    /// Its time is over.
+    /// The deadline has passed.
     Deadline,
     /// A pod has failed, and the policy is Pause.
     Pause,
@@ -104,7 +104,7 @@ pub fn node_of(pod: &Pod) -> Option<&str> {
     bound.or(pod.spec.pinned_to.as_deref())
 }
 
-/// Is the pod of this node, and not of one before it of that name?
+/// Whether the pod is on this node, and not on an earlier node of the same name.
 fn is_on(pod: &Pod, node: &Node) -> bool {
     node_of(pod) == Some(&node.metadata.name)
         && pod.metadata.creation_timestamp >= node.metadata.creation_timestamp
@@ -115,7 +115,7 @@ fn name(job: &BroadcastJob) -> &str {
 }
 
 impl<'a> Round<'a> {
-    /// Looks at every node and pod.
+    /// Reads every node and pod.
     pub(super) fn of(snapshot: &'a Snapshot, settings: &Settings, now: Timestamp) -> Self {
         let status = snapshot.job.status.as_ref();
         let records = status
@@ -151,7 +151,7 @@ impl<'a> Round<'a> {
             round.add(pod, at, settings.restart_limit, now);
         }
         for place in &mut round.places {
-            // The one that counts: bound, then oldest, then by name.
+            // The pod that counts: bound pods first, then the oldest, then by name.
             place.active.sort_unstable_by_key(|pod| {
                 (
                     pod.spec.node_name.is_empty(),
@@ -163,7 +163,7 @@ impl<'a> Round<'a> {
         round
     }
 
-    /// The place that a pod is for: by its name, or, of one that another program made, by its node.
+    /// The place of a pod: by its name, or by its node if another program created the pod.
     fn index(&self, job: &str, by_hash: &BTreeMap<String, usize>, pod: &Pod) -> Option<usize> {
         if let Some(hash) = mark::in_name(job, &pod.metadata.name) {
             return by_hash.get(hash).copied();
@@ -200,7 +200,8 @@ impl<'a> Round<'a> {
             self.busy.extend(node_of(pod));
         }
         let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
-            // One that may be anywhere is nobody's of ours: it has neither a name of ours nor a node.
+            // A pod that could run on any node does not count: it has neither a name of the job nor
+            // a node.
             let has_node = node_of(pod).is_some();
             self.strays.extend(
                 (matches!(stage, Stage::Active | Stage::PastLimit) && has_node).then_some(pod),
@@ -219,7 +220,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Nodes that get a pod, or have had it.
+    /// Nodes that get a pod, or have had one.
     pub(super) fn desired(&self) -> usize {
         self.places
             .iter()
@@ -232,7 +233,7 @@ impl<'a> Round<'a> {
         self.places.iter().filter(|place| place.is_active()).count()
     }
 
-    /// Nodes whose pod has ended so.
+    /// Nodes whose pod has ended in this way.
     pub(super) fn ended(&self, is: impl Fn(Verdict) -> bool) -> usize {
         self.places
             .iter()
@@ -241,7 +242,7 @@ impl<'a> Round<'a> {
             .count()
     }
 
-    /// Nodes that are to get a pod, in this order, if there is room.
+    /// Nodes that need a pod, in this order, if the parallelism allows it.
     pub(super) fn open(&self) -> impl Iterator<Item = &Place<'a>> {
         let is_open = |place: &&Place<'a>| {
             let has_none = place.active.is_empty() && place.leaving.is_empty();
@@ -251,7 +252,8 @@ impl<'a> Round<'a> {
         self.places.iter().filter(is_open)
     }
 
-    /// Why the job ends, or halts, if it does. A job that is paused is not judged.
+    /// The cause for which the job ends or pauses; `None` if it goes on. A job that is paused does
+    /// not end.
     pub(super) fn end(
         &self,
         job: &BroadcastJob,
@@ -291,7 +293,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Why no node gets a pod, where that is so: for each cause, on how many nodes it is the first.
+/// The reason why no node gets a pod, if so: for each cause, on how many nodes it is the first.
 pub(super) fn without_nodes(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -320,7 +322,7 @@ pub(super) fn without_nodes(
     ))
 }
 
-/// How long until the deadline of a job that began at this time.
+/// The time until the deadline of a job that began at this time.
 pub(super) fn left(
     settings: &Settings,
     start: Option<&Time>,
@@ -333,17 +335,17 @@ pub(super) fn left(
 }
 
 impl Place<'_> {
-    /// How its pod has ended. What was written down stays.
+    /// How its pod has ended. An end in the status stays.
     pub(super) fn verdict(&self) -> Option<Verdict> {
         self.recorded.or(self.seen)
     }
 
-    /// Is it new that its pod has ended?
+    /// Whether the end of its pod is not in the status yet.
     pub(super) fn is_new(&self) -> bool {
         self.recorded.is_none() && self.seen.is_some()
     }
 
-    /// Of two that have ended, one that has succeeded did what was to be done.
+    /// Records an end. If two pods have ended, success counts, because that pod did the work.
     fn see(&mut self, verdict: Verdict) {
         let has_succeeded = self.seen == Some(Verdict::Succeeded);
         self.seen = Some(if has_succeeded {

@@ -1,4 +1,4 @@
-//! Which pods are updated now, and in which order.
+//! Chooses the pods that are updated now, and their order.
 
 use std::sync::Arc;
 
@@ -66,18 +66,18 @@ pub(super) fn choose(
     };
     Chosen::new(target, ways, candidates)
         .back(back)
-        // What is on its way back needs no image that is pulled ahead.
+        // A pod that goes back to its earlier revision needs no image that is pulled ahead.
         .with_held(|pod| if back { None } else { holding.of(pod) })
         .with_later(later, numbers.repair)
         .with_staying(staying, why)
 }
 
-/// The update has begun: also where so far only a hook was told of it.
+/// Whether the update has begun. An update for which only a hook was notified has begun, too.
 fn is_begun(pod: &Pod) -> bool {
     steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE
 }
 
-/// What has begun is finished first, and what is broken is repaired next; the spec says in which order the others come.
+/// Updates that have begun come first, then broken pods; the others come in the order of the spec.
 fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     let (mut begun, mut waiting): (Vec<_>, Vec<_>) =
         candidates.into_iter().partition(|pod| is_begun(pod));

@@ -70,9 +70,9 @@ impl Present {
     }
 }
 
-/// Whether different claim templates require new pods. With the feature gate they do, in addition
-/// to all other differences. `InPlaceOnly` ignores them, and a revision without the annotation
-/// counts as equal.
+/// The change that different claim templates require. With the feature gate it is a new pod,
+/// regardless of other differences. There is none with `InPlaceOnly`, or if a revision lacks the
+/// annotation.
 pub(super) fn recreates(
     snapshot: &Snapshot,
     present: &Present,

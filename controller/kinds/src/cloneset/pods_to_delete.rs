@@ -1,4 +1,4 @@
-//! Names in `spec.scaleStrategy.podsToDelete` that no pod has, or has any more, are taken off the list.
+//! Takes names off `spec.scaleStrategy.podsToDelete` that no pod has, or no longer has.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,9 @@ use serde_json::json;
 
 use super::Snapshot;
 
-/// The write that takes them off; nothing where all names are of pods. A name is believed until the status speaks of the
-/// spec that has it: whoever wrote it may have seen a pod that came to be a moment ago.
+/// The write that takes the names off; `None` if pods have all of them. A name stays until the
+/// status is about a spec that has the name, because the cache may lag behind the author's view of
+/// a new pod.
 pub(super) fn clean(snapshot: &Snapshot) -> Option<Step> {
     let set = &snapshot.set.metadata;
     let listed = &snapshot.set.spec.scale_strategy.pods_to_delete;

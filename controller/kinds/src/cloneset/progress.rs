@@ -1,10 +1,12 @@
 //! The condition `Progressing` and its deadline, `spec.progressDeadlineSeconds`.
 //!
-//! It says one of five things, the first that holds: everything is updated and available; the rollout is paused; all that
-//! the partition allows is updated and available; nothing moved for longer than the deadline; it gets on. `lastUpdateTime`
-//! is when the reason was entered, or when something last moved while it gets on: the deadline counts from there. So time
-//! spent paused, or at a partition that is reached, does not count. A deadline that is over stays over, whatever moves
-//! afterwards, until one of the first three holds or the template is another: a rollout that came too late is not on time.
+//! The condition has one of five reasons, the first that holds: everything is updated and
+//! available; the rollout is paused; all that the partition allows is updated and available;
+//! nothing changed for longer than the deadline; the rollout makes progress. `lastUpdateTime` is
+//! when the reason was set, or when the rollout last changed while it makes progress: the deadline
+//! counts from there. So time spent paused, or at a partition that is reached, does not count. Once
+//! the deadline has passed, the condition stays, even if pods change afterwards, until one of the
+//! first three reasons holds or the template changes: a rollout that is too late stays too late.
 
 use berth_api::names::{condition, reason};
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetCondition, CloneSetSpec, CloneSetStatus};
@@ -13,7 +15,7 @@ use berth_workload::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What clients write for "no deadline".
+/// The value by which clients mean "no deadline".
 const NEVER: i32 = i32::MAX;
 
 /// Brings the condition among those of `new` up to date. `old` is the status that was written last.
@@ -57,7 +59,7 @@ pub(super) fn set(
     }
 }
 
-/// Nothing announces that a deadline has passed: asks to decide again then.
+/// Asks for a decision at the deadline, because no event announces it.
 pub(super) fn look_again(set: &CloneSet, plan: &mut Plan, now: Timestamp) {
     let Some(deadline) = deadline(&set.spec) else {
         return;
@@ -86,8 +88,8 @@ fn of(status: &CloneSetStatus) -> Option<&CloneSetCondition> {
         .find(|c| c.type_ == condition::PROGRESSING)
 }
 
-/// Time until the deadline is over, nothing once it is. The API cuts off what is less than a second, so the condition may
-/// be up to a second younger than it says.
+/// The time until the deadline, zero once it has passed. The API drops fractions of a second, so
+/// the condition may be up to a second younger than its time says.
 fn left(
     condition: &CloneSetCondition,
     deadline: SignedDuration,
@@ -98,7 +100,7 @@ fn left(
     left.is_positive().then_some(left)
 }
 
-/// Status, reason and message, as the peer words them.
+/// Status, reason and message, in OpenKruise's words.
 fn state(
     spec: &CloneSetSpec,
     old: &CloneSetStatus,
@@ -130,7 +132,7 @@ fn state(
         return ("True", reason::PAUSED, "CloneSet is paused".to_owned());
     }
     let expected = new.expected_updated_replicas;
-    // A partition keeps its revision for later pods, too, where there are none of it now.
+    // A partition keeps its revision for later pods, too, even if no pod has it now.
     let partition = spec
         .update_strategy
         .rolling_update
@@ -164,7 +166,8 @@ fn state(
     )
 }
 
-/// Did the rollout get on since the last status: another template, pods that came or went, more of them in service?
+/// Whether the rollout made progress since the last status: another template, pods created or
+/// deleted, more of them in service.
 fn moved(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
     new.update_revision != old.update_revision
         || new.updated_replicas != old.updated_replicas

@@ -1,4 +1,4 @@
-//! What a CloneSet counts into its status.
+//! The numbers of a CloneSet's status.
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
@@ -43,7 +43,8 @@ pub(super) fn set(
         status.update_revision = revisions.updated.metadata.name.to_string();
         status.current_revision = revisions.current.metadata.name.to_string();
     }
-    // A template that could not become a revision has no pods, whatever revision was the newest before.
+    // If the template could not become a revision, no pod counts as updated, even with the previous
+    // newest revision.
     let updated = revisions.map_or("", |revisions| &revisions.updated.metadata.name);
     count(snapshot, updated, status, now);
     if let Ok(settings) = settings(snapshot, template) {
@@ -85,8 +86,9 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
     }
 }
 
-/// A condition per side of the work, True while the server refuses it, gone once it does not. As the peer writes it: no
-/// reason, the server's first message, the time of the transition alone.
+/// One condition for creation and one for deletion. It is True while the apiserver refuses the
+/// write, and removed afterwards. As OpenKruise writes it: no reason, the apiserver's first
+/// message, the time of the transition alone.
 fn failures(
     snapshot: &Snapshot,
     outcome: &Outcome,

@@ -1,4 +1,4 @@
-//! From a snapshot to a plan.
+//! Makes a plan from a snapshot.
 
 use std::borrow::Cow;
 
@@ -21,10 +21,11 @@ use super::silence::{noted_in, silence_left};
 use super::verdict::{Verdict, verdict};
 use super::{Snapshot, pod};
 
-/// How long until a budget is asked again at the latest. The request is woken when that has room.
+/// The longest time until a refused request tries its budgets again. A budget with free capacity
+/// triggers the request earlier.
 const HELD: SignedDuration = SignedDuration::from_secs(5);
 
-/// Decides what to do for a request now.
+/// Decides about a request.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let request = &*snapshot.request;
@@ -71,7 +72,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-/// Says that the request ends, and why.
+/// Says in the plan that the request ends, and why.
 fn tell_end(snapshot: &Snapshot, message: String, plan: &mut Plan) {
     plan.wait(if message.is_empty() {
         "it is completed".to_owned()
@@ -83,7 +84,7 @@ fn tell_end(snapshot: &Snapshot, message: String, plan: &mut Plan) {
     }
 }
 
-/// A merge patch of the request as it was seen.
+/// A merge patch of the request in the version of the snapshot.
 fn patched(request: &ContainerRecreateRequest, patch: Value) -> Action {
     Action::Patch {
         resource: CONTAINER_RECREATE_REQUESTS,
@@ -117,7 +118,8 @@ fn work(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) {
     }
 }
 
-/// Another service says itself that it begins.
+/// Whether the request may begin. For another service, that service writes the phase that begins
+/// it.
 pub(super) fn may_begin(request: &ContainerRecreateRequest) -> bool {
     !is_virtual(request) || phase(request) == RecreatePhase::Recreating
 }
@@ -157,7 +159,7 @@ fn take_out_of_service(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Tim
     }
 }
 
-/// The entry of a request in the pod's gate.
+/// The entry of a request in the pod's readiness gate.
 pub(super) fn reason(request: &ContainerRecreateRequest) -> Reason {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     let key = format!(
@@ -171,7 +173,8 @@ pub(super) fn reason(request: &ContainerRecreateRequest) -> Reason {
     }
 }
 
-/// A request that is over lets its pod go, then its own finalizer and label, and goes itself when its time is over.
+/// Ends a request that is over: releases its pod, then removes its finalizer and label, and deletes
+/// it when its time is over.
 fn let_go(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let request = &*snapshot.request;
     let is_going = request.metadata.deletion_timestamp.is_some();
@@ -179,7 +182,7 @@ fn let_go(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let holds = finalizers
         .iter()
         .any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED);
-    // Its finalizer may have been taken away by hand.
+    // The entry is removed even without the finalizer, because a user may have removed that.
     if let Some(pod) = pod(snapshot)
         && let Some(open) = unready::without(pod, &reason(request), now)
     {
@@ -223,7 +226,7 @@ fn let_go(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
             "let go",
             vec![Step::new(action, "the request is over".to_owned())],
         );
-        // What is seen of this is decided on anew.
+        // The change of the request triggers a new decision.
         return;
     }
     if !is_going {

@@ -1,11 +1,11 @@
-//! Events of the pod.
+//! Events of a request's pod.
 
 use berth_api::v1beta1::containerrecreaterequest::ContainerRecreateRequestStatus;
 use berth_workload::plan::Event;
 
 use super::{Snapshot, pod};
 
-/// What is told of the pod when the status becomes another: the containers that were stopped, and hooks that failed.
+/// Events when the status changes: the containers that were stopped, and hooks that failed.
 pub fn pod_events(snapshot: &Snapshot, next: &ContainerRecreateRequestStatus) -> Vec<Event> {
     let Some(pod) = pod(snapshot) else {
         return Vec::new();

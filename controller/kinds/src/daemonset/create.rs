@@ -1,4 +1,4 @@
-//! Which pods are made, and on which nodes.
+//! Creates the pods of a DaemonSet: which, and on which nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ use super::choose::{Turns, candidate};
 use super::places::{Place, Places, node_of, template_generation};
 use super::settings::Settings;
 
-/// Makes a pod on each node that shall have one and has none, and a second one where a surge allows it.
+/// Creates a pod on each node that must have one and has none, and a second one if a surge allows
+/// it.
 pub(super) fn create(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -33,7 +34,7 @@ pub(super) fn create(
     nodes.extend(to_surge(
         snapshot, settings, places, revisions, turns, plan, now,
     ));
-    // What is taken over in this round is seen in the next.
+    // The next round sees pods that this round adopts.
     let taken_over: BTreeSet<_> = snapshot
         .orphans
         .pods
@@ -79,7 +80,8 @@ pub(super) fn create(
     }
 }
 
-/// Nodes that shall have a pod now and have none, by name. One that is being deleted is waited for.
+/// Nodes that must have a pod now and have none, by name. The plan waits for a pod that is being
+/// deleted.
 fn without_pod<'a>(places: &Places<'a>, turns: &Turns<'_>, plan: &mut Plan) -> Vec<&'a str> {
     let is_due =
         |name: &str, place: &Place<'_>| place.pods.is_empty() && !turns.empty.contains(name);
@@ -101,7 +103,8 @@ fn without_pod<'a>(places: &Places<'a>, turns: &Turns<'_>, plan: &mut Plan) -> V
     nodes
 }
 
-/// Nodes whose old pod gets a new one beside it: one that is not ready at once, as long as none of the new revision fails.
+/// Nodes whose old pod gets a new one beside it. A node whose pod is not ready gets it at once, as
+/// long as no pod of the new revision fails.
 fn to_surge<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -172,7 +175,8 @@ fn step(
     creation(actions, reason, &name)
 }
 
-/// The number of its template is what a pod counts as updated by: one of another revision has none, whatever that says.
+/// Writes the template generation, by which a pod counts as updated. A pod of another revision must
+/// have none, even if its template has one.
 fn number(labels: &mut Value, generation: Option<&str>) {
     match generation {
         Some(generation) => labels[POD_TEMPLATE_GENERATION] = json!(generation),

@@ -1,4 +1,4 @@
-//! Which pods go, and why.
+//! The pods that are deleted, and why.
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ use super::ended::rest;
 use super::places::{Place, Places, is_updated, node_of};
 use super::settings::Settings;
 
-/// So long an old pod of a surge may be not ready before it goes for that. A kubelet that was started says of every container that it
-/// is not ready, until its first probe: within a period of 10 s, which is the default.
+/// How long an old pod of a surge may be not ready before it is deleted for that. A restarted
+/// kubelet reports every container as not ready until its first probe, which comes within a period
+/// of 10 s by default.
 const LAPSE: SignedDuration = SignedDuration::from_secs(15);
 
-/// Pods that go now, or are to go as soon as their hooks let them.
+/// Pods that are deleted now, or as soon as their hooks let them go.
 pub(super) struct Leaving {
     pub(super) steps: Vec<Step>,
     /// The pods of the steps, and those that a hook holds.
@@ -100,8 +101,8 @@ pub(super) fn leaving(
     leaving
 }
 
-/// Pods of the update revision on nodes that the selector does not match any more, where nodes keep theirs: they go, and are made
-/// anew as they were, if that is what nodes without the update have.
+/// Pods of the update revision on nodes that the selector no longer matches, if nodes keep their
+/// revision. They are deleted, and created again with the revision for nodes without the update.
 fn going_back<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -130,7 +131,8 @@ fn going_back<'a>(
         {
             continue;
         }
-        // One that a hook holds goes already, and is away: to count it again would take another's turn.
+        // A pod that a hook holds is being deleted already, and out of service: counting it again
+        // would take another pod's turn.
         if lifecycle::state(pod) == lifecycle::PREPARING_DELETE {
             continue;
         }
@@ -151,7 +153,7 @@ fn going_back<'a>(
     go
 }
 
-/// Pods whose deletion was asked for, but for `known` ones, as far as `maxUnavailable` lets them go.
+/// Pods with a request for deletion, without the `known` ones, as far as `maxUnavailable` allows.
 fn asked_for<'a>(
     snapshot: &'a Snapshot,
     settings: &Settings,
@@ -183,7 +185,7 @@ fn asked_for<'a>(
     go
 }
 
-/// Running pods of one node that go.
+/// Running pods of one node that must be deleted.
 fn of_place<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -251,8 +253,9 @@ fn of_place<'a>(
     go
 }
 
-/// How long the pod may still be not ready before it goes for that: while its kubelet says that its containers are not, and only since
-/// a moment ago. Where they are ready, or nothing is told of them, something else keeps the pod from being ready, and it goes at once.
+/// How long the pod may still be not ready before it is deleted for that: only while its kubelet
+/// reports its containers as not ready, and only for a short time. If they are ready, or nothing is
+/// reported, something else keeps the pod from being ready, and the controller deletes it at once.
 fn rest_of_lapse(pod: &Pod, now: Timestamp) -> SignedDuration {
     let condition = pod
         .condition("ContainersReady")
@@ -263,7 +266,8 @@ fn rest_of_lapse(pod: &Pod, now: Timestamp) -> SignedDuration {
     })
 }
 
-/// Why a pod that has ended is deleted, if it is by now: not while its node is away, which may be about to end all its pods.
+/// The reason why a pod that has ended is deleted now; `None` while it stays. It stays while its
+/// node is not ready, because such a node may be about to end all its pods.
 fn why_ended(
     snapshot: &Snapshot,
     place: &Place<'_>,

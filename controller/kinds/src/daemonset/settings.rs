@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{Snapshot, is_in_place};
 
-/// What the spec asks for, with so many nodes that shall have a pod.
+/// The settings that the spec asks for, with the number of nodes that must have a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Nodes on which pods stay at the old revision.
@@ -28,9 +28,9 @@ pub struct Settings {
     pub(super) max_surge: usize,
     /// Pods that are created, and deleted, at a time.
     pub(super) burst: usize,
-    /// Pods are updated by the controller, and the update is not paused.
+    /// Whether the controller updates pods, and the update is not paused.
     pub(super) updates: bool,
-    /// Pods are created only as far as the partition allows it.
+    /// Whether pods are created only as far as the partition allows it.
     pub(super) is_partitioned: bool,
     /// Pods are updated on these nodes alone.
     pub(super) selector: Option<Selector>,
@@ -40,8 +40,9 @@ pub struct Settings {
     pub(super) min_ready_seconds: i32,
 }
 
-/// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
-/// rules can be missing in an older CRD, and the webhook's failure policy is Ignore.
+/// Reads and checks the spec, with the template as the controller read it. The function checks
+/// again what the apiserver's rules refuse already: rules can be missing in an older CRD, and the
+/// webhook's failure policy is Ignore.
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
@@ -113,7 +114,7 @@ pub(super) fn settings(
 }
 
 impl Settings {
-    /// What is asked for about images that are pulled ahead, with the numbers of the rollout.
+    /// The settings for pulling images ahead, with the numbers of the rollout.
     pub(super) fn knobs<'a>(
         &self,
         snapshot: &Snapshot,
@@ -137,8 +138,8 @@ impl Settings {
     }
 }
 
-/// `maxUnavailable` and `maxSurge`, of which exactly one is above 0, whatever slipped through. One that is absent beside the
-/// other is 0.
+/// `maxUnavailable` and `maxSurge`. Exactly one of the results is above 0, even if a spec bypassed
+/// the checks. A field that is absent beside the other is 0.
 fn limits(in_place: bool, unavailable: Option<usize>, surge: Option<usize>) -> (usize, usize) {
     match (unavailable.unwrap_or(0), surge.unwrap_or(0)) {
         (_, surge) if surge > 0 && !in_place => (0, surge),

@@ -1,4 +1,4 @@
-//! What a DaemonSet counts into its status.
+//! The numbers of a DaemonSet's status.
 
 use berth_api::v1beta1::daemonset::DaemonSetStatus;
 use berth_workload::objects::condition::number;
@@ -22,7 +22,8 @@ pub(super) fn count(
     if let Some(revisions) = revisions {
         short(&revisions.updated.metadata.name).clone_into(&mut status.update_revision);
     }
-    // A template that could not become a revision has no pods, whatever revision was the newest before.
+    // If the template could not become a revision, no pod counts as updated, even with the previous
+    // newest revision.
     let updated = revisions.map_or("", |revisions| short(&revisions.updated.metadata.name));
     let seconds = snapshot.set.spec.min_ready_seconds;
     let is_updated = |pod: &Pod| {
@@ -48,7 +49,8 @@ pub(super) fn count(
     status.number_misscheduled = number(places.by_node.values().filter(has_none).count());
 }
 
-/// Whether a status is written at once: each node has an available pod of the newest revision from now on, for which users wait.
+/// Whether a status is written at once: each node has an available pod of the newest revision from
+/// now on, which users wait for.
 pub fn is_urgent(old: Option<&DaemonSetStatus>, new: &DaemonSetStatus) -> bool {
     let is_complete = |status: &DaemonSetStatus| {
         [status.updated_number_scheduled, status.number_available]

@@ -1,4 +1,4 @@
-//! From a snapshot to a plan.
+//! Makes a plan from a snapshot.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,12 @@ use super::Snapshot;
 use super::round::{Round, Stray};
 use super::status::{MAX_FAILED_NODES, PULL, deadline_passed};
 
-/// Failures that one plan tells of one by one.
+/// Most failures for which one plan makes an event each.
 const EVENTS: usize = 3;
-/// Nodes that are named one by one as those that the job waits for.
+/// Most nodes that the plan names one by one as those that the job waits for.
 const NAMED: usize = 20;
 
-/// Decides what to do for a job now.
+/// Decides about a job.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let job = &snapshot.job;
@@ -40,7 +40,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         return plan;
     }
     if let Some(completed) = &status.completion_time {
-        // What is over stays for a while, to be looked at; what is not would go on for nobody.
+        // Entries that are done stay for a while, so that users can read them. Others would
+        // continue without a job.
         leave(snapshot, &mut plan, "the job has ended", entry::is_over);
         expire(job, &mut plan, now.duration_since(completed.0));
         return plan;
@@ -48,7 +49,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     match permitted(snapshot.gates, "ImagePullJob", &full_name(job)).and_then(|()| settings(job)) {
         Ok(settings) => go_on(snapshot, &settings, &status, &mut plan, now),
         Err(refusal) => {
-            // The status's message says it for as long as it lasts.
+            // The status has this message as long as the refusal lasts.
             let is_known = status.message == refusal.message;
             plan.refuse(refusal, is_known);
         }
@@ -147,7 +148,7 @@ fn pull(job: &ImagePullJob, settings: &Settings<'_>, node: &NodeImage, now: Time
     )
 }
 
-/// Entries for another image, or on a node that is not the job's any more.
+/// Drops entries for another image, or on a node that the job no longer selects.
 fn drop_stray(
     snapshot: &Snapshot,
     settings: &Settings<'_>,
@@ -165,7 +166,8 @@ fn drop_stray(
     )
 }
 
-/// The step that takes the entries of those who leave out of a NodeImage, except those that stay.
+/// The step that removes the entries of owners for which `leaves` holds from a NodeImage, except
+/// those for which `stays` holds.
 fn release(
     node: &NodeImage,
     leaves: impl Fn(&ObjectReference) -> bool,
@@ -190,7 +192,8 @@ fn release(
     ))
 }
 
-/// Takes the job's entries out of all NodeImages, then its finalizer off. A job without one has nothing to take out.
+/// Removes the job's entries from all NodeImages, then its finalizer. A job without a finalizer has
+/// no entries.
 fn leave(
     snapshot: &Snapshot,
     plan: &mut Plan,
@@ -230,7 +233,7 @@ fn leave(
     );
 }
 
-/// A job that may have entries must not vanish without taking them along.
+/// Adds a finalizer, because a job that may have entries must not vanish without removing them.
 fn protect(job: &ImagePullJob, plan: &mut Plan) {
     let mut finalizers = job.metadata.finalizers.clone().unwrap_or_default();
     if finalizers.iter().any(|name| name == finalizer::PROTECTION) {
@@ -274,14 +277,14 @@ fn expire(job: &ImagePullJob, plan: &mut Plan, age: SignedDuration) {
     );
 }
 
-/// One event per node that has failed since the last status, but no flood of them.
+/// Makes an event for each node that has failed since the last status, up to a limit.
 fn tell_failures(
     settings: &Settings<'_>,
     status: &ImagePullJobStatus,
     round: &Round<'_>,
     plan: &mut Plan,
 ) {
-    // A list that was cut short does not tell which of the others are new.
+    // A truncated list does not show which of the other nodes are new.
     if status.failed_nodes.len() >= MAX_FAILED_NODES {
         return;
     }

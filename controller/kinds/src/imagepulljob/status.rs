@@ -1,4 +1,4 @@
-//! The status of a job, from what was observed and what came of the plan.
+//! The status of a job, from the observed state and the outcome of the plan.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::Snapshot;
 use super::round::Round;
 
-/// The stage that asks nodes.
+/// The stage that adds the job's entries to NodeImages.
 pub(super) const PULL: &str = "pull";
-/// Most nodes that the status names as failed: every node that fails makes one more write of the whole list.
+/// Most nodes that the status names as failed: each node that fails writes the whole list once
+/// more.
 pub const MAX_FAILED_NODES: usize = 500;
 /// Most nodes that the message names.
 const NAMED: usize = 3;
 
-/// The status to write. Equal to the one that the job has when nothing changed; once the job has ended nothing does.
+/// The status to write. It equals the job's present status if nothing changed, and always once the
+/// job has ended.
 pub fn status(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -51,7 +53,7 @@ pub fn status(
     let mut failed: Vec<&str> = round.failed.iter().map(|(node, _)| *node).collect();
     let mut active = round.active.len() + begun(plan, outcome);
     if too_late {
-        // Whoever is not done by now has failed.
+        // A node that is not done by now has failed.
         failed.extend(
             round
                 .active
@@ -81,7 +83,7 @@ pub fn status(
     }
 }
 
-/// Is the job's time over, whatever its nodes do?
+/// Whether the job's deadline has passed, regardless of its nodes.
 pub(super) fn deadline_passed(
     settings: &Settings<'_>,
     status: &ImagePullJobStatus,
@@ -94,7 +96,7 @@ pub(super) fn deadline_passed(
             .is_some_and(|deadline| now.duration_since(start) >= deadline)
 }
 
-/// Nodes that this plan has asked: the next snapshot will show them.
+/// Nodes whose NodeImage got an entry by this plan, which the next snapshot will show.
 fn begun(plan: &Plan, outcome: &Outcome) -> usize {
     let protected = !outcome
         .failures
@@ -183,7 +185,7 @@ fn message(
     text
 }
 
-/// The first few of them.
+/// The first few of the nodes.
 fn some(nodes: &[&str]) -> String {
     let first = nodes
         .iter()

@@ -1,4 +1,4 @@
-//! What follows from a PersistentPodState beside its records: its creation and deletion, and events.
+//! Decisions about a PersistentPodState beside its records: its creation and deletion, and events.
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_workload::plan::{Event, Plan};
@@ -6,15 +6,16 @@ use jiff::Timestamp;
 
 use super::{Pinning, Snapshot, Target, generate, moved};
 
-/// Why no pod is pinned of a workload that has no place in the webhook's configuration, and the remedy.
+/// The reason why pods of a workload are not pinned if the webhook's configuration has no space for
+/// it, and the remedy.
 pub(super) const NO_PLACE: &str = "the names of all such workloads are more than the webhook's configuration holds: delete PersistentPodStates \
     that nobody needs, or set the chart's value podPinning.by to policy";
 
-/// Why no pod of a protected namespace is pinned, and the remedy.
+/// The reason why pods of a protected namespace are not pinned, and the remedy.
 pub(super) const PROTECTED: &str = "its namespace is one of the chart's value controller.protectedNamespaces, or the controller's own, and pods \
     there stay as their authors write them: take the namespace off that value, or use another namespace";
 
-/// Decides what to do beside the records: the object itself comes and goes with its workload's annotations.
+/// Decides about all but the records: a workload's annotations create and delete the object.
 pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {
     let mut plan = Plan::default();
     generate::plan(snapshot, &mut plan);
@@ -35,7 +36,7 @@ pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {
     plan
 }
 
-/// What is told once for each generation.
+/// Messages of events that appear once for each generation.
 fn news(
     snapshot: &Snapshot,
     state: &PersistentPodState,

@@ -1,4 +1,4 @@
-//! A workload asks for a PersistentPodState of its name by annotations.
+//! PersistentPodStates that workloads of the same name ask for by annotations.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Snapshot, Target};
 
-/// How much a preferred topology counts.
+/// The weight of a preferred topology.
 const WEIGHT: i32 = 100;
 /// The most keys of one annotation.
 const MOST_KEYS: usize = 16;
@@ -35,11 +35,12 @@ pub struct Generator {
     pub uid: String,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub is_going: bool,
 }
 
-/// Makes, changes or deletes what the workload owns. What somebody else made is left alone.
+/// Creates, changes or deletes the PersistentPodState that the workload owns. One of another
+/// creator stays as it is.
 pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
     let mut asking = snapshot
         .generators
@@ -99,8 +100,9 @@ pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
     plan.add_stage("generate", step.into_iter().collect());
 }
 
-/// The object of a StatefulSet that is gone becomes that of the one of the same name and the other group, Kubernetes' own or ours, which
-/// asks for it: its pods were handed over, and so are their records.
+/// Hands the PersistentPodState of a StatefulSet that is gone to the StatefulSet of the same name
+/// in the other group, Kubernetes' own or Berth's, if that one asks for it: it has the pods, so it
+/// must have their records.
 fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
     let is_nobodys = !state
         .metadata
@@ -124,7 +126,8 @@ fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
     let (heir, spec) = heirs
         .find_map(|heir| Some((heir, heir.spec()?)))
         .filter(|_| is_left)?;
-    // The rest of the spec follows when the object is the heir's: this account may write no more of an object without an owner.
+    // The rest of the spec follows when the new StatefulSet owns the object, because this account
+    // may write no more of an object without an owner.
     let patch = json!({"metadata": {"ownerReferences": [heir.owner_reference()]}, "spec": {"targetRef": spec["targetRef"]}});
     let (name, to) = (&target.name, heir.resource.api_version());
     let reason = format!(
@@ -161,7 +164,8 @@ fn both_ask(generator: &Generator, other: &Generator) -> Event {
 }
 
 impl Generator {
-    /// The spec that the annotations ask for; `None` where they ask for none, or for nothing that could be kept.
+    /// The spec that the annotations ask for; `None` if they ask for none, or for nothing that
+    /// could be recorded.
     fn spec(&self) -> Option<Value> {
         let keys = |key: &str| -> Vec<String> {
             let list = self
@@ -213,7 +217,7 @@ impl Generator {
         Some(Value::Object(spec))
     }
 
-    /// What the annotations name and no label or annotation can be called.
+    /// The event for keys in the annotations that no label or annotation can have.
     fn odd_keys(&self) -> Option<Event> {
         let of = |annotation: &'static str| {
             let list = self
@@ -290,7 +294,8 @@ impl Generator {
         }
     }
 
-    /// Nobody's deletion waits for what it owns: that would take a right to each kind of workload.
+    /// The owner reference does not block the workload's deletion, because that would need a
+    /// permission for each kind of workload.
     fn owner_reference(&self) -> Value {
         let Self {
             resource,
@@ -313,7 +318,8 @@ impl Generator {
     }
 }
 
-/// The merge patch from one spec to another. The target and a retention policy that was set by hand stay.
+/// The merge patch from one spec to another. The target stays, and so does a retention policy that
+/// a user has set.
 fn change(old: &Value, new: &Value) -> Option<Value> {
     let fields = [
         "requiredPersistentTopology",

@@ -1,4 +1,4 @@
-//! The records: taken when a pod is ready, and dropped when nothing will take its place.
+//! The records: written when a pod is ready, and dropped when no pod will take its place.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use super::{Pinning, Snapshot, Target};
 const MOST: usize = 5000;
 /// The most bytes of all its records: an object has 1.5 MiB at most.
 const MOST_BYTES: usize = 1 << 20;
-/// The longest value of an annotation that is kept, in bytes.
+/// The longest value of a stored annotation, in bytes.
 pub const LONGEST_ANNOTATION: usize = 4096;
-/// What a record takes beside its texts.
+/// Bytes of a record beside its texts.
 const OVERHEAD: usize = 64;
 
-/// The status to write: equal to the one that it has when nothing changed.
+/// The status to write: it equals the present one if nothing changed.
 pub fn status(snapshot: &Snapshot) -> Option<PersistentPodStateStatus> {
     let state = snapshot.state.as_ref()?;
     let observed_generation = state.metadata.generation.unwrap_or_default();
@@ -36,7 +36,7 @@ pub fn status(snapshot: &Snapshot) -> Option<PersistentPodStateStatus> {
         .into_iter()
         .filter(|(name, _)| is_kept(snapshot, state, name))
         .collect();
-    // What pins pods stands before the first record.
+    // A pod's first record is written only once pods of the workload are pinned.
     if let Target::Set(ordinals) = &snapshot.target
         && snapshot.pinning != Pinning::NotYet
     {
@@ -49,7 +49,7 @@ pub fn status(snapshot: &Snapshot) -> Option<PersistentPodStateStatus> {
     })
 }
 
-/// Takes the records of ready pods, as long as there is room.
+/// Writes the records of ready pods, as long as there is space.
 fn take(
     snapshot: &Snapshot,
     state: &PersistentPodState,
@@ -77,7 +77,7 @@ fn take(
     }
 }
 
-/// From Kubernetes' own StatefulSet to an Advanced one of its name, and back, the places go along.
+/// Copies the records from Kubernetes' own StatefulSet to an Advanced one of its name, and back.
 fn inherit(
     snapshot: &Snapshot,
     state: &PersistentPodState,
@@ -118,15 +118,15 @@ fn size(name: &str, record: &PodState) -> usize {
         + OVERHEAD
 }
 
-/// Is the record of this pod still of use?
+/// Whether the record of this pod is still needed.
 fn is_kept(snapshot: &Snapshot, state: &PersistentPodState, name: &str) -> bool {
     if is_forgotten(state, name) {
         return false;
     }
     match &snapshot.target {
-        // Pods that outlive their workload are on their way to another, and their records with them.
+        // Pods that outlive their workload will get another one, which needs their records.
         Target::Gone => snapshot.present.contains(name),
-        // Nobody knows which pods there are to be.
+        // It is unknown which pods the workload must have.
         Target::Unsupported | Target::Unseen | Target::Set(None) => true,
         Target::Set(Some(ordinals)) => {
             state.spec.persistent_pod_state_retention_policy == RetentionPolicy::WhenDeleted
@@ -136,7 +136,7 @@ fn is_kept(snapshot: &Snapshot, state: &PersistentPodState, name: &str) -> bool 
     }
 }
 
-/// Did somebody let go of the pod's record, by annotation?
+/// Whether a user dropped the pod's record by annotation.
 pub(super) fn is_forgotten(state: &PersistentPodState, name: &str) -> bool {
     let annotations = state.metadata.annotations.iter().flatten();
     let names = annotations
@@ -147,7 +147,8 @@ pub(super) fn is_forgotten(state: &PersistentPodState, name: &str) -> bool {
         .any(|forgotten| forgotten == name || forgotten == "*")
 }
 
-/// Where a ready pod is. `None` keeps what is known: of a pod that is not ready, or whose node is not known.
+/// The place of a ready pod. `None` keeps the present record, if the pod is not ready or its node
+/// is unknown.
 pub(super) fn record(
     snapshot: &Snapshot,
     state: &PersistentPodState,
@@ -188,7 +189,7 @@ pub(super) fn record(
     })
 }
 
-/// The keys of the annotations of pods that the spec names.
+/// The keys of the pod annotations that the spec names.
 pub fn wanted_annotations(state: &PersistentPodState) -> impl Iterator<Item = &str> {
     state
         .spec
@@ -197,7 +198,7 @@ pub fn wanted_annotations(state: &PersistentPodState) -> impl Iterator<Item = &s
         .map(|annotation| &*annotation.key)
 }
 
-/// Does the feed drop the annotation, so that it is to be read from the pod itself?
+/// Whether the cache drops the annotation, so that the controller must read it from the pod itself.
 pub fn is_outside(key: &str) -> bool {
     !Metadata::keeps_annotation(key)
 }

@@ -1,4 +1,4 @@
-//! What is counted, and what is left of the ledger.
+//! The numbers of the status, and the entries that stay in the ledger.
 
 use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED, TOTAL_KNOWN};
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
@@ -14,13 +14,13 @@ use jiff::Timestamp;
 
 use super::{NO_PODS, Snapshot, UNCOUNTED};
 
-/// The status to write. Equal to the one that the budget has when nothing changed.
+/// The status to write. It equals the budget's present status if nothing changed.
 pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus {
     let mut next = snapshot.budget.status.clone().unwrap_or_default();
     next.observed_generation = snapshot.budget.metadata.generation.unwrap_or_default();
     let counted = count(snapshot, &mut next, now);
     if counted.is_err() {
-        // Nobody may take anything by numbers that are not known.
+        // No caller may reserve from the budget while its numbers are unknown.
         next.unavailable_allowed = 0;
     }
     name_pods(&mut next);
@@ -55,7 +55,8 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
     })
 }
 
-/// Why no workload says how many pods are expected, where the budget counts without that.
+/// The reason why no workload gives the number of expected pods, if the budget counts without that
+/// number.
 pub(super) fn total_unknown(snapshot: &Snapshot) -> Option<String> {
     let rules = Rules::of_budget(&snapshot.budget).ok()?;
     let Unknown { message } = snapshot.view.expected.as_ref().err()?;
@@ -64,7 +65,7 @@ pub(super) fn total_unknown(snapshot: &Snapshot) -> Option<String> {
         .then(|| format!("status.totalReplicas is the number of pods that there are: {message}"))
 }
 
-/// Whether its pods cannot be counted.
+/// Whether the budget's pods cannot be counted.
 pub(super) fn is_blocked(status: &PodUnavailableBudgetStatus) -> bool {
     status
         .conditions
@@ -109,7 +110,8 @@ fn count(
     Ok(())
 }
 
-/// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.
+/// Whether a change of the status must be written at once: because other readers could believe that
+/// more pods may be disrupted than is true, or because no pod may be disrupted before the write.
 pub fn is_urgent(
     old: Option<&PodUnavailableBudgetStatus>,
     new: &PodUnavailableBudgetStatus,

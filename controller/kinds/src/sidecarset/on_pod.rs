@@ -1,4 +1,4 @@
-//! What a slim pod's annotations say of its SidecarSets.
+//! The annotations of a pod in the cache about its SidecarSets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +13,9 @@ use serde::{Deserialize, Deserializer};
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, WORKING_HOT_CONTAINER};
 use super::sidecar::{self, List};
 
-/// What is asked of a record ([`super::records::Record`]). Each decision reads those of all pods, and of each that of one SidecarSet:
-/// nothing else of the text is kept on the way.
+/// The fields of a record ([`super::records::Record`]) that decisions use. Each decision reads the
+/// records of all pods, and in each only that of one SidecarSet, so nothing else of the text is
+/// kept in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Known {
@@ -22,7 +23,7 @@ pub(super) struct Known {
     pub(super) controller_revision: String,
 }
 
-/// The record of the containers that a pod has of a SidecarSet.
+/// The record of the containers that a pod has from a SidecarSet.
 pub(super) fn record(pod: &Pod, set: &str) -> Option<Known> {
     known(pod.metadata.annotation(HASH)?, set)
 }
@@ -39,7 +40,7 @@ fn known(text: &str, set: &str) -> Option<Known> {
     known
 }
 
-/// Reads the record of one SidecarSet from those of all.
+/// Reads the record of one SidecarSet from the records of all.
 struct RecordOf<'a>(&'a str);
 
 impl<'de> Visitor<'de> for RecordOf<'_> {
@@ -62,7 +63,7 @@ impl<'de> Visitor<'de> for RecordOf<'_> {
     }
 }
 
-/// Is it this text?
+/// Whether a key equals this text.
 struct Equals<'a>(&'a str);
 
 impl<'de> DeserializeSeed<'de> for Equals<'_> {
@@ -113,8 +114,8 @@ impl<'de> Deserialize<'de> for Form {
     }
 }
 
-/// Does the pod have containers of the SidecarSet, as far as its annotations say? Pods from before version 0.8 of the peer have no
-/// list.
+/// Whether the pod has containers of the SidecarSet, according to its annotations. Pods from before
+/// version 0.8 of OpenKruise have no list.
 pub fn is_injected(pod: &Pod, set: &str) -> bool {
     match pod
         .metadata
@@ -142,14 +143,15 @@ pub fn has_container(pod: &Pod, spec: &SidecarSetSpec) -> bool {
         .any(|(name, list)| is_marked(&name, list))
 }
 
-/// Which of the two containers of each hot-upgraded one works, by its name in the SidecarSet.
+/// The working container of each hot-upgraded pair, by its name in the SidecarSet.
 pub(super) fn working(pod: &Pod) -> BTreeMap<String, String> {
     let text = pod.metadata.annotation(WORKING_HOT_CONTAINER);
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
 }
 
-/// The container that a pod has by this name in the list that it belongs in. A pod may have one of its own by that name in the other.
+/// The pod's container of this name in its list. A pod may have a container of its own with that
+/// name in the other list.
 pub(super) fn in_pod<'a>(pod: &'a Pod, name: &str, list: List) -> Option<&'a Container> {
     let containers = match list {
         List::Init => &pod.spec.native_sidecars,
@@ -167,7 +169,7 @@ pub(super) fn image(container: &SidecarContainer) -> &str {
         .unwrap_or_default()
 }
 
-/// The images of a patch that are written in this list.
+/// The images of a patch for this list.
 pub(super) fn images_in(patch: &mut PodPatch, list: List) -> &mut BTreeMap<String, String> {
     match list {
         List::Init => &mut patch.native_images,

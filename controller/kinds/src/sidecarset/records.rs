@@ -1,5 +1,5 @@
-//! What a pod's annotations say of its SidecarSets. Several write them, so an entry that is not one's own stays as it
-//! is.
+//! The records of a pod's SidecarSets in its annotations. Several programs write these annotations,
+//! so an entry of another program stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,25 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Record {
-    /// When they came, RFC 3339.
+    /// The time when the containers came, RFC 3339.
     pub update_timestamp: Option<String>,
-    /// The hash that the annotation is about.
+    /// The hash, with or without images.
     pub hash: String,
-    /// The SidecarSet.
+    /// The name of the SidecarSet.
     pub sidecar_set_name: String,
-    /// The containers, as the SidecarSet calls them, sorted.
+    /// The containers, by their names in the SidecarSet, sorted.
     pub sidecar_list: Option<Vec<String>>,
-    /// The revision that the hash is of. Only in the hash with images.
+    /// The revision with this hash. Only beside the hash with images.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub controller_revision: String,
-    /// What others say.
+    /// Fields of other programs.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
 impl Record {
-    /// Of containers that come now; `revision` is empty beside the hash that leaves out images.
+    /// The record of containers that come now; `revision` is empty beside the hash that leaves out
+    /// images.
     pub(super) fn new(
         set: &str,
         (hash, revision): (&str, &str),
@@ -47,7 +48,7 @@ impl Record {
     }
 }
 
-/// A time as the peer writes it: without a part of a second.
+/// A time as OpenKruise writes it: without a fraction of a second.
 pub fn second(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
@@ -76,17 +77,17 @@ impl Written {
     }
 }
 
-/// What stands in an annotation under a name.
+/// An entry of an annotation under a name.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Entry {
     Record(Record),
-    /// No record. Whoever wrote it may know what it is.
+    /// An entry that is no record: it stays, because its writer may need it.
     Other(Value),
 }
 
-/// Reads such an annotation, without the entries that are no records: the pod's creator may have
-/// written them.
+/// Reads the records of an annotation. It ignores entries that are no records, because the pod's
+/// creator may have written them.
 pub fn read(annotation: Option<&str>) -> Records {
     let entries = entries(annotation).into_iter();
     let record = |(name, entry)| match entry {
@@ -110,8 +111,8 @@ fn entries(annotation: Option<&str>) -> BTreeMap<String, Entry> {
     found.into_iter().map(entry).collect()
 }
 
-/// The annotation with this record in it, and the names that it has then. What else stands in it
-/// stays, readable or not; one that is no JSON object is another from then on.
+/// The annotation with this record, and the names that it then has. All other entries stay,
+/// readable or not. A text that is no JSON object is replaced.
 pub(super) fn noted(annotation: Option<&str>, record: Record) -> (String, Vec<String>) {
     let mut entries = entries(annotation);
     entries.insert(record.sidecar_set_name.clone(), Entry::Record(record));
@@ -119,7 +120,7 @@ pub(super) fn noted(annotation: Option<&str>, record: Record) -> (String, Vec<St
     (text, entries.into_keys().collect())
 }
 
-/// The list of SidecarSets that a pod has, with some more.
+/// The list of a pod's SidecarSets, with some more.
 pub fn list<'a>(annotation: Option<&'a str>, more: impl IntoIterator<Item = &'a str>) -> String {
     let names = annotation
         .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Which pods are updated now, and in which order.
+//! Chooses the pods that are updated now, and their order.
 
 use std::sync::Arc;
 
@@ -18,8 +18,9 @@ use super::leaving::Leaving;
 use super::places::Places;
 use super::settings::Settings;
 
-/// Chooses the pods to update now: those whose update has begun, then broken ones, then from the highest ordinal down, or as the
-/// spec says. The first pod in service for which there is no budget ends the order.
+/// Chooses the pods to update now: those whose update has begun, then broken ones, then from the
+/// highest ordinal down, or in the order of the spec. The first pod in service for which the budget
+/// is too small ends the list.
 pub(super) fn choose(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -43,7 +44,8 @@ pub(super) fn choose(
         .values()
         .filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
     let repair = Repair::new(broken, active.filter(fails).count());
-    // One after the other, only that is repaired for which all others wait, when no other update has begun.
+    // With ordered updates, the controller repairs only the pod for which all others wait, and only
+    // if no other update has begun.
     let gap = places.gap.and_then(|gap| gap.pod);
     let is_gap = |pod: &Pod| gap.is_some_and(|gap| gap.metadata.uid == pod.metadata.uid);
     let is_busy = !settings.is_parallel
@@ -86,7 +88,7 @@ pub(super) fn choose(
         .with_staying(staying, why)
 }
 
-/// Have the pod's claims grown, so that it may be updated itself?
+/// Whether the pod's claims have grown, so that the pod itself may be updated.
 fn grown(
     snapshot: &Snapshot,
     places: &Places<'_>,
@@ -112,7 +114,8 @@ fn grown(
     false
 }
 
-/// The pods that are to be updated, or whose claims are to grow, in order; and those of other revisions that stay.
+/// The pods that must be updated, or whose claims must grow, in order; and the pods of other
+/// revisions that stay.
 fn candidates(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -142,13 +145,13 @@ fn candidates(
         Some(_) => (old.collect(), Vec::new()),
     };
     if let Some(order) = &settings.order {
-        // Those whose claims alone are to grow have their place already.
+        // Pods that need only larger claims keep their position.
         let (mut first, by_ordinal): (Vec<_>, Vec<_>) = to_update
             .iter()
             .map(|(_, pod)| Arc::clone(pod))
             .partition(|pod| places.is_updated(revisions, pod));
         let mut arranged = order.arrange(by_ordinal, &snapshot.pods);
-        // Once begun, an update has its place.
+        // Pods whose update has begun come first.
         arranged.sort_by_cached_key(|pod| !is_begun(pod));
         let turn = arranged.len().saturating_sub(settings.partition);
         let rest = arranged.split_off(turn);
@@ -172,7 +175,7 @@ fn admitted(
     has_begun: impl Fn(&Pod) -> bool,
     candidates: &[Arc<Pod>],
 ) -> usize {
-    // In order, a batch of pods begins only while all pods serve, as Kubernetes does.
+    // With ordered updates, a batch of pods begins only while all pods serve, as in Kubernetes.
     let is_busy = !settings.is_parallel
         && (places.gap.is_some() || leaving.is_under_way || !places.condemned.is_empty());
     let mut budget = leaving.budget;
@@ -197,7 +200,7 @@ fn admitted(
     admitted
 }
 
-/// In order, the pod for which no update begins.
+/// The message about the first pod whose update does not begin, with ordered updates.
 fn first_in_order(settings: &Settings, places: &Places<'_>) -> Option<String> {
     let condemned = || {
         places
@@ -213,7 +216,7 @@ fn first_in_order(settings: &Settings, places: &Places<'_>) -> Option<String> {
     first.map(|ordinal| places.name(ordinal))
 }
 
-/// The update has begun: also where so far only a hook was told of it.
+/// Whether the update has begun. An update for which only a hook was notified has begun, too.
 pub(super) fn is_begun(pod: &Pod) -> bool {
     steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE
 }

@@ -1,8 +1,9 @@
-//! The claims of pods: made before their pod, given back to the next pod of its name, and kept or deleted as
-//! `persistentVolumeClaimRetentionPolicy` says.
+//! The claims of pods: created before their pod, given to the next pod of its name, and kept or
+//! deleted as `persistentVolumeClaimRetentionPolicy` says.
 //!
-//! A claim that is to go with its pod or with the set has an owner reference to it, and garbage collection does the rest. It
-//! refers to its pod once the pod is condemned, before that is deleted; and no longer when the pod is back in range.
+//! A claim that must be deleted with its pod or with the set has an owner reference to it, and
+//! garbage collection deletes the claim. The claim refers to its pod once the pod is condemned,
+//! before the pod is deleted. The reference is removed when the pod is back in range.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ use super::places::Places;
 /// claims, and give owners to claims that have it: a claim whose owner is gone is deleted, with its data.
 pub(super) const OWNED_BY: &str = "apps.kruise.io/owned-by-asts";
 
-/// The claim templates for the new pods of one decision: each is read once, and when the first pod lacks its claim.
+/// The claim templates for the new pods of one decision: each is read once, when the first pod
+/// lacks its claim.
 pub(super) struct Templates<'a> {
     snapshot: &'a Snapshot,
     read: Vec<(&'a VolumeClaimTemplate, OnceCell<Value>)>,
@@ -74,7 +76,7 @@ fn new_claim(snapshot: &Snapshot, template: &Value, name: &str) -> Value {
     claim
 }
 
-/// What becomes of claims.
+/// The deletion policy for claims.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Policy {
     goes_with_set: bool,
@@ -96,14 +98,14 @@ impl Policy {
     }
 }
 
-/// Why a pod of this name cannot have its claims now.
+/// The reason why a pod of this name cannot have its claims now.
 pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
     claim_names(&snapshot.scene().workload, pod).find_map(|name| {
         let claim = snapshot.own.claims.get(&*name)?;
         if claim.is_going() {
             return Some(format!("its claim {name} is being deleted"));
         }
-        // Garbage collection deletes it as soon as it has seen that the pod is gone.
+        // Garbage collection deletes it as soon as it sees that the pod is gone.
         let of_gone = claim
             .metadata
             .owner_references
@@ -116,13 +118,14 @@ pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
     })
 }
 
-/// Gives the claims of each pod the owners that the policy wants: before the pod is deleted by this plan, else first of all.
+/// Gives the claims of each pod the owners that the policy wants: before this plan deletes the pod,
+/// otherwise as the first stage.
 pub(super) fn settle(snapshot: &Snapshot, places: &Places<'_>, plan: &mut Plan) {
     if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) || snapshot.own.claims.is_empty() {
         return;
     }
     let mut changes: BTreeMap<&str, Vec<(Action, String)>> = BTreeMap::new();
-    // One of nobody may have been condemned when it was the set's.
+    // A pod without a controller may have been condemned when the set still owned it.
     let orphans = snapshot
         .own
         .others
@@ -169,14 +172,15 @@ pub(super) fn settle(snapshot: &Snapshot, places: &Places<'_>, plan: &mut Plan) 
     }
 }
 
-/// The changes of owner references that a pod's claims need.
+/// The writes of owner references that a pod's claims need.
 fn change_owners<'a>(
     snapshot: &'a Snapshot,
     pod: &'a Pod,
     condemned: bool,
 ) -> impl Iterator<Item = (Action, String)> + 'a {
     let workload = snapshot.scene().workload;
-    // Of templates that were taken away those alone that go with a pod which is back in range.
+    // Of claims of removed templates, only those change whose deletion with their pod must be
+    // undone, because the pod is back in range.
     let is_undone = |name: &String| {
         !condemned
             && snapshot
@@ -194,7 +198,7 @@ fn change_owners<'a>(
     let with_set = policy.goes_with_set && !with_pod;
     names.into_iter().filter_map(move |name| {
         let claim = snapshot.own.claims.get(&*name)?;
-        // What somebody else controls is never written.
+        // A claim with another controller is never written.
         if claim.is_going() || claim.metadata.controller().is_some() {
             return None;
         }
@@ -224,7 +228,8 @@ fn change_owners<'a>(
         };
         let mut patch = json!({"metadata": {"ownerReferences": owners}});
         if may_own && claim.metadata.annotation(OWNED_BY).is_none() {
-            // It is the set's by its owner, which may go with this patch.
+            // The owner reference marks the claim as the set's, and this patch may remove the
+            // reference.
             patch["metadata"]["annotations"] = json!({OWNED_BY: snapshot.scene().workload.name()});
         }
         (!owners.is_empty()).then(|| {
@@ -249,7 +254,7 @@ fn may_be_owned(claim: &Claim) -> bool {
             .any(|owner| refers(owner, STATEFUL_SETS.owner_kind()))
 }
 
-/// Claims of pods that are wanted which are to go with the set or a pod, and may have no owner.
+/// Claims of wanted pods that must be deleted with the set or a pod, and may have no owner.
 pub(super) fn without_consent(snapshot: &Snapshot) -> Vec<&str> {
     let policy = Policy::of(snapshot);
     if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC)
@@ -270,7 +275,7 @@ pub(super) fn without_consent(snapshot: &Snapshot) -> Vec<&str> {
     refused.map(|claim| &*claim.metadata.name).collect()
 }
 
-/// Adds an owner, or takes it off.
+/// Adds or removes an owner.
 fn change(
     claim: &Claim,
     (kind, uid): (OwnerKind, &str),
@@ -296,7 +301,7 @@ fn refers(owner: &Owner, kind: OwnerKind) -> bool {
     kind.is_of(&Reference::from(owner))
 }
 
-/// Without the flag of a controller: a claim may have been there before.
+/// A reference without the flag of a controller, because the claim may be older than the set.
 fn reference_to_set(snapshot: &Snapshot) -> Value {
     let metadata = &snapshot.set.metadata;
     json!({"apiVersion": STATEFUL_SETS.api_version(), "kind": STATEFUL_SETS.kind, "name": metadata.name, "uid": metadata.uid})

@@ -1,8 +1,9 @@
-//! Claims that grow with the update of their pods, and how far all claims are.
+//! Claims that grow with the update of their pods, and the progress of all claims.
 //!
-//! With `volumeClaimUpdateStrategy: OnPodRollingUpdate` a pod whose turn it is gets its claims enlarged first. When their volumes
-//! are as large, or wait for the pod's next start to grow their file systems, the pod itself is updated, if there is anything to
-//! update. Nothing ever shrinks: a claim that asks for more than its template is fine.
+//! With `volumeClaimUpdateStrategy: OnPodRollingUpdate`, the update of a pod first enlarges the
+//! pod's claims. When their volumes are as large, or wait for the pod's next start to grow their
+//! file systems, the controller updates the pod itself, if there is anything to update. Claims
+//! never shrink: a claim that requests more than its template is fine.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::Snapshot;
 
-/// What the claim templates ask for, read once for a decision.
+/// The sizes that the claim templates ask for, read once for a decision.
 pub(super) struct Sizes(Vec<Size>);
 
 struct Size {
@@ -31,7 +32,7 @@ impl Size {
             .and_then(Value::as_str)
     }
 
-    /// Does the claim ask for what the template does, or for more?
+    /// Whether the claim requests at least as much as the template.
     fn is_met(&self, claim: &Claim) -> bool {
         self.storage().is_none_or(|storage| claim.requests(storage))
     }
@@ -60,7 +61,7 @@ impl Sizes {
         )
     }
 
-    /// The claims of a pod that are there, with what they are to be.
+    /// The existing claims of a pod, with their wanted sizes.
     fn claims<'a>(
         &'a self,
         snapshot: &'a Snapshot,
@@ -79,7 +80,7 @@ impl Sizes {
         all.filter(|(_, claim)| !claim.is_going())
     }
 
-    /// By template, how many claims of these pods are as it says.
+    /// By template, how many claims of these pods are as the template says.
     pub(super) fn status(&self, snapshot: &Snapshot) -> Vec<VolumeClaimStatus> {
         let count = |size: &Size, is: &dyn Fn(&Claim) -> bool| {
             let claims = snapshot.pods.iter().filter_map(|pod| {
@@ -105,19 +106,19 @@ impl Sizes {
     }
 }
 
-/// How claims grow; `None` where they do not.
+/// The sizes of growing claims; `None` if claims do not grow.
 pub(super) struct Growth(Option<Sizes>);
 
-/// What a pod's claims wait for before the pod is updated.
+/// The state of a pod's claims before the pod is updated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nothing.
+    /// The claims need no change.
     Done,
-    /// Some are to be enlarged.
+    /// Some claims must be enlarged.
     Due,
-    /// This one has not grown yet.
+    /// This claim has not grown yet.
     Grows(String),
-    /// This one is of another class: only whoever deletes it can change that.
+    /// This claim is of another storage class, which only its deletion can change.
     Differs(String),
 }
 
@@ -131,12 +132,13 @@ impl Growth {
         Self(grows.then(|| Sizes::of(snapshot)))
     }
 
-    /// Have the pod's claims what they ask for? A pod with one that grows is not in service.
+    /// Whether the pod's claims have the sizes that they request. A pod with a claim that grows is
+    /// not in service.
     pub(super) fn is_over(&self, snapshot: &Snapshot, pod: &Pod) -> bool {
         self.lacking(snapshot, pod).next().is_none()
     }
 
-    /// The pod's claims that have not what they ask for.
+    /// The pod's claims that do not have the sizes that they request.
     pub(super) fn lacking<'a>(
         &'a self,
         snapshot: &'a Snapshot,
@@ -151,7 +153,7 @@ impl Growth {
             .filter(|claim| !claim.has_what_it_requests())
     }
 
-    /// What is next for the pod's claims.
+    /// The next step for the pod's claims.
     pub(super) fn stage(&self, snapshot: &Snapshot, pod: &Pod) -> Stage {
         let claims = || {
             self.0

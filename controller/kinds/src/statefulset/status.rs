@@ -1,4 +1,4 @@
-//! What a StatefulSet counts into its status.
+//! The numbers of a StatefulSet's status.
 
 use berth_api::names::condition;
 use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
@@ -31,7 +31,8 @@ pub(super) fn set(
         status.update_revision = revisions.updated.metadata.name.to_string();
         status.current_revision = revisions.current.metadata.name.to_string();
     }
-    // A template that could not become a revision has no pods, whatever revision was the newest before.
+    // If the template could not become a revision, no pod counts as updated, even with the previous
+    // newest revision.
     let updated = revisions.map_or("", |revisions| &revisions.updated.metadata.name);
     count(snapshot, updated, status, now);
     let may_complete = |settings: settings::Settings| {
@@ -49,7 +50,7 @@ pub(super) fn set(
     failures(snapshot, outcome, &mut status.conditions, now);
 }
 
-/// Pods as they are; of those that go, only that they are there.
+/// Counts pods as they are. Pods that are being deleted count only as existing.
 fn count(snapshot: &Snapshot, updated: &str, status: &mut StatefulSetStatus, now: Timestamp) {
     let seconds = snapshot.scene().workload.min_ready_seconds;
     let of =
@@ -73,7 +74,8 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut StatefulSetStatus, now
     status.updated_available_replicas = of(&|pod| is_updated(pod) && is_available(pod));
 }
 
-/// A condition per side of the work, True while the server refuses it, gone once it does not.
+/// One condition for creation and one for deletion. It is True while the apiserver refuses the
+/// write, and removed afterwards.
 fn failures(
     snapshot: &Snapshot,
     outcome: &Outcome,

@@ -1,9 +1,10 @@
-//! The two hashes of a SidecarSet's containers, by which pods say what they have.
+//! The two hashes of a SidecarSet's containers, by which pods record their containers.
 //!
-//! OpenKruise hashes what Go's encoder makes of its types: fields in the order in which the types declare them,
-//! Kubernetes' defaults filled in by a webhook, `<`, `>` and `&` escaped. The same bytes give the same hash, and a hash
-//! that differs would make every pod outdated that came from the other. `vectors.json` was taken from OpenKruise 1.9's
-//! own functions, but for what tests say. A container with a field that OpenKruise loses has another hash than there.
+//! OpenKruise hashes the output of Go's encoder for its types: fields in the order in which the
+//! types declare them, Kubernetes' defaults filled in by a webhook, `<`, `>` and `&` escaped. The
+//! same bytes give the same hash. A hash that differs would make every pod of the other controller
+//! outdated. `vectors.json` comes from OpenKruise 1.9's own functions, except where tests say
+//! otherwise. A container with a field that OpenKruise loses has another hash than in OpenKruise.
 
 mod defaults;
 mod order;
@@ -21,16 +22,17 @@ use sha2::{Digest, Sha256};
 
 use crate::sidecarset::sidecar::{self, List};
 
-/// What pods are compared by.
+/// The hashes that pods are compared by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hashes {
-    /// Of the containers.
+    /// The hash of the containers.
     pub hash: String,
-    /// Of the containers without their images: what cannot be changed in a pod.
+    /// The hash of the containers without their images, which is the part that cannot change in a
+    /// pod.
     pub without_image: String,
 }
 
-/// The hashes of the containers of a spec, whatever its annotations say.
+/// The hashes of the containers of a spec, regardless of its annotations.
 pub fn hashes(spec: &SidecarSetSpec) -> Hashes {
     Hashes {
         hash: hashed(&written(spec, Images::Kept)),
@@ -38,7 +40,7 @@ pub fn hashes(spec: &SidecarSetSpec) -> Hashes {
     }
 }
 
-/// What a revision keeps of a spec, as OpenKruise writes it.
+/// The part of a spec that a revision keeps, as OpenKruise writes it.
 pub(in crate::sidecarset) fn kept(spec: &SidecarSetSpec) -> Value {
     let containers = |containers: &[SidecarContainer], place| {
         if containers.is_empty() {
@@ -74,7 +76,8 @@ enum Images {
     Emptied,
 }
 
-/// What is hashed. Init containers belong to it, all of them, when one runs beside the pod's containers.
+/// The text that is hashed. It has all init containers if one of them runs beside the pod's
+/// containers.
 fn written(spec: &SidecarSetSpec, images: Images) -> String {
     let containers = list(&spec.containers, List::Main, images);
     let mut text = format!("{{\"containers\":{containers}");
@@ -97,7 +100,7 @@ fn list(containers: &[SidecarContainer], list: List, images: Images) -> String {
     format!("[{}]", containers.join(","))
 }
 
-/// The fields that only a sidecar has, in their order, behind those of every container.
+/// The fields that only a sidecar has, in their order, which come after those of every container.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Own<'a> {
@@ -116,7 +119,8 @@ fn text(container: &Map<String, Value>) -> String {
     order::text(&canonical(container))
 }
 
-/// The form of a pod template drops what Go's types leave out.
+/// Brings a container into the form of a pod template, which drops the fields that Go's types leave
+/// out.
 fn canonical(container: &Map<String, Value>) -> Value {
     let mut template = form::canonical(&json!({"spec": {"containers": [container]}}));
     template["spec"]["containers"][0].take()

@@ -1,5 +1,5 @@
-//! The SidecarSet's history: a ControllerRevision for each form that its containers had, in the controller's namespace, in the peer's
-//! bytes.
+//! The SidecarSet's history: a ControllerRevision for each form that its containers had, in the
+//! controller's namespace, in OpenKruise's bytes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::sidecarset::Snapshot;
 use crate::sidecarset::names::{CUSTOM_VERSION, HASH, HASH_WITHOUT_IMAGE, NAME};
 use crate::sidecarset::on_pod;
 
-/// What the SidecarSet is in its history.
+/// The SidecarSet's position in its history.
 pub(in crate::sidecarset) struct History {
     /// The name of the revision of its containers as they are now.
     pub(in crate::sidecarset) latest: String,
-    /// How often a name was taken.
+    /// How many candidate names belonged to other revisions.
     pub(in crate::sidecarset) collisions: i32,
 }
 
@@ -34,16 +34,17 @@ pub(in crate::sidecarset) const KEPT: [&str; 5] = [
     "volumes",
 ];
 
-/// The most hashes that are tried for the name of a revision: a thief who writes statuses writes their number.
+/// The most hashes that are tried for the name of a revision. An attacker who can write statuses
+/// can write their number.
 const MOST_COLLISIONS: i32 = 16;
 
-/// What of a SidecarSet a revision keeps.
+/// The part of a SidecarSet that a revision keeps.
 pub(in crate::sidecarset) fn data(spec: &SidecarSetSpec) -> Value {
     json!({"spec": hash::kept(spec)})
 }
 
 impl History {
-    /// As the revisions are, with this data as the latest.
+    /// The history, with this data as the latest.
     fn with(snapshot: &Snapshot, data: &Value) -> Self {
         let collisions = snapshot
             .set
@@ -55,13 +56,14 @@ impl History {
         Self { latest, collisions }
     }
 
-    /// As the revisions are.
+    /// The history, with the present spec as the latest.
     pub(in crate::sidecarset) fn of(snapshot: &Snapshot) -> Self {
         Self::with(snapshot, &data(&snapshot.set.spec))
     }
 }
 
-/// Brings the history up to date: what is wanted now is the newest revision, and not more than wanted are kept.
+/// Brings the history up to date: makes the present spec the newest revision, and drops revisions
+/// beyond the limit.
 pub(in crate::sidecarset) fn keep(snapshot: &Snapshot, plan: &mut Plan) -> History {
     let data = data(&snapshot.set.spec);
     let newest = snapshot
@@ -106,7 +108,8 @@ pub(in crate::sidecarset) fn keep(snapshot: &Snapshot, plan: &mut Plan) -> Histo
     History { latest, collisions }
 }
 
-/// The name of the revision with this data, whether or not it is there already, and how often a name was taken.
+/// The name of the revision with this data, whether or not it exists, and how many candidate names
+/// belonged to other revisions.
 pub(in crate::sidecarset) fn name_of(
     set: &str,
     data: &Value,
@@ -148,7 +151,7 @@ pub(in crate::sidecarset) fn is_genuine(set: &SidecarSet, revision: &Revision) -
     (0..=collisions.clamp(0, MOST_COLLISIONS)).any(is_it)
 }
 
-/// A revision carries the version that its author gave it last.
+/// Writes the version that the author gave last to the revision.
 fn name_version(snapshot: &Snapshot, found: &Revision, plan: &mut Plan) {
     let version = &snapshot.set.spec.custom_version;
     if version.is_empty() || found.metadata.label(CUSTOM_VERSION) == Some(version) {
@@ -184,7 +187,8 @@ fn body(snapshot: &Snapshot, name: &str, hash: &str, number: i64, data: Value) -
     })
 }
 
-/// The oldest go that no pod has, that nobody asks for and that are not the latest.
+/// Drops the oldest revisions that no pod has, that no SidecarSet needs and that are not the
+/// latest.
 fn drop_old(snapshot: &Snapshot, latest: &str, plan: &mut Plan) {
     let spec = &snapshot.set.spec;
     let limit = spec

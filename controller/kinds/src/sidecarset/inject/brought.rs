@@ -1,4 +1,4 @@
-//! All that SidecarSets bring into a pod, before it is put there.
+//! The parts that SidecarSets add to a pod, before they are written into it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::own::{self, Own};
 use super::replaced::{self, Replaced};
 use super::request::{Matched, Reason};
 
-/// What SidecarSets bring.
+/// The parts that SidecarSets add.
 #[derive(Default)]
 pub(super) struct Brought {
     pub(super) containers: Vec<Container>,
@@ -26,28 +26,28 @@ pub(super) struct Brought {
     pub(super) warnings: Vec<String>,
     /// The pod's own containers that are replaced.
     replaced: Replaced,
-    /// By the containers' names in the pod: who brings them.
+    /// By the containers' names in the pod: the SidecarSet that adds them.
     names: BTreeMap<String, String>,
 }
 
 /// A container.
 pub(super) struct Container {
-    /// In which list it belongs.
+    /// The list of the pod that it belongs to.
     pub(super) list: List,
-    /// Whether it stands before the pod's own.
+    /// Whether it comes before the pod's own containers.
     pub(super) before: bool,
-    /// Where it stands already.
+    /// Its present index in the list.
     pub(super) at: Option<usize>,
     pub(super) name: String,
     pub(super) container: Value,
 }
 
 impl Brought {
-    /// Adds what one SidecarSet brings. All of it is made anew, because the pod's creator may have
-    /// written everything that the pod says of it.
+    /// Adds the parts of one SidecarSet. All of them are made anew, because the pod's creator may
+    /// have written every value in the pod about the SidecarSet.
     ///
     /// # Errors
-    /// Why the pod cannot have it.
+    /// The reason why the pod cannot have the SidecarSet.
     pub(super) fn add(
         &mut self,
         set: &Matched<'_>,
@@ -108,7 +108,7 @@ impl Brought {
             .insert(key.to_owned(), records::noted(old.as_deref(), record).0);
     }
 
-    /// An annotation as those before have left it.
+    /// An annotation with the changes of the SidecarSets before.
     fn annotation(&self, pod: &Value, key: &str) -> Option<String> {
         let old = pod["metadata"]["annotations"][key].as_str();
         self.annotations
@@ -118,7 +118,7 @@ impl Brought {
             .map(str::to_owned)
     }
 
-    /// Adds one container, or a pair. One of the pod with its name is replaced.
+    /// Adds one container, or a pair. A container of the pod with the same name is replaced.
     fn add_sidecar(
         &mut self,
         set: &Matched<'_>,
@@ -128,7 +128,7 @@ impl Brought {
     ) -> Result<(), Reason> {
         let is_hot = sidecar::is_hot(sidecar, list);
         let before = sidecar::place(sidecar, list) == PodInjectPolicy::BeforeAppContainer;
-        // The first of a pair works.
+        // The first container of a pair works.
         let images = [
             None,
             Some(sidecar.upgrade_strategy.hot_upgrade_empty_image.as_str()),
@@ -171,7 +171,7 @@ impl Brought {
         Ok(())
     }
 
-    /// Notes on the pod which of its own containers these SidecarSets have replaced.
+    /// Records on the pod which of its own containers these SidecarSets have replaced.
     pub(super) fn note_replaced<'a>(&mut self, pod: &Value, sets: impl Iterator<Item = &'a str>) {
         let text = pod["metadata"]["annotations"][REPLACED].as_str();
         let noted = replaced::noted(text, sets, std::mem::take(&mut self.replaced));
@@ -179,7 +179,7 @@ impl Brought {
             .extend(noted.map(|text| (REPLACED.to_owned(), text)));
     }
 
-    /// No two containers of a pod have one name.
+    /// Reserves a container name, because no two containers of a pod may have the same name.
     fn take_name(
         &mut self,
         set: &Matched<'_>,
@@ -228,7 +228,7 @@ impl Brought {
     /// Adds the volumes that a SidecarSet's containers mount.
     pub(super) fn add_volumes(&mut self, spec: &SidecarSetSpec) {
         for used in sidecar::all(spec).flat_map(|(sidecar, _)| used_volumes(sidecar)) {
-            // A pod has a volume once, whoever brings it.
+            // A pod has a volume once, even if several SidecarSets add it.
             let is_it = |name: Option<&Value>| name == Some(used);
             if self.volumes.iter().any(|volume| is_it(volume.get("name"))) {
                 continue;
@@ -262,7 +262,8 @@ impl Brought {
     }
 }
 
-/// The names of the volumes that a container of a SidecarSet mounts, has as devices, or reads variables from.
+/// The names of the volumes that a container of a SidecarSet mounts, has as devices, or reads
+/// variables from.
 fn used_volumes(sidecar: &SidecarContainer) -> impl Iterator<Item = &Value> {
     let list = |key: &str| {
         sidecar

@@ -1,4 +1,4 @@
-//! What is wrong with a SidecarSet beside other objects: for who admits it.
+//! Faults of a SidecarSet in view of other objects, for its admission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,8 +14,9 @@ use crate::sidecarset::history::wanted::{base_of, pinned};
 use crate::sidecarset::names::BASE;
 use crate::sidecarset::sidecar;
 
-/// Each fault with field, value and remedy. `others` are the SidecarSets that there are, the old form of this one among them,
-/// `history` is its revisions, and `allowed` the annotations of pods that it may write, where these are known.
+/// Each fault, with field, value and remedy. `others` are the existing SidecarSets, including the
+/// old form of this one. `history` has its revisions, and `allowed` the pod annotations that it may
+/// write, if known.
 pub fn faults(
     set: &SidecarSet,
     others: &[Arc<SidecarSet>],
@@ -33,7 +34,7 @@ pub fn faults(
     faults.extend(base.and_then(|base| of_base(set, base, others)));
     let is_beside = |other: &&Arc<SidecarSet>| {
         let (name, of_other) = (&other.metadata.name, base_of(other));
-        // Where a canary is injected its base is not; another canary of that base is.
+        // A pod that gets a canary does not get its base, but may get another canary of that base.
         let takes_turns = name.as_ref() == base || of_other == set.metadata.name.as_ref();
         *name != set.metadata.name && !takes_turns && may_meet_in_pods(&set.spec, &other.spec)
     };
@@ -60,7 +61,8 @@ fn expressions(spec: &SidecarSetSpec) -> Vec<String> {
     sidecar::all(spec).filter_map(of).flatten().collect()
 }
 
-/// What is wrong with a canary's base: it is to be there, and a canary stands before no canary, nor behind one.
+/// The fault of a canary's base: the base must exist, and a canary can neither have a canary as its
+/// base nor be one's base.
 fn of_base(set: &SidecarSet, base: &String, others: &[Arc<SidecarSet>]) -> Option<String> {
     let field = format!("metadata.annotations[{BASE}]");
     let Some(found) = others
@@ -85,7 +87,7 @@ fn of_base(set: &SidecarSet, base: &String, others: &[Arc<SidecarSet>]) -> Optio
     ))
 }
 
-/// Annotations that no pod would get.
+/// Faults of annotations that no pod would get.
 fn annotations(spec: &SidecarSetSpec, allowed: Option<&BTreeSet<String>>) -> Vec<String> {
     let mut faults = written_twice(spec);
     for (index, patch) in spec.patch_pod_metadata.iter().enumerate() {
@@ -108,8 +110,8 @@ fn annotations(spec: &SidecarSetSpec, allowed: Option<&BTreeSet<String>>) -> Vec
     faults
 }
 
-/// Annotations that one patch overwrites and another one writes, so that a second call of the webhook would find another text than
-/// the first one.
+/// Faults of annotations that one patch overwrites and another one writes: a second call of the
+/// webhook would find another text than the first one.
 fn written_twice(spec: &SidecarSetSpec) -> Vec<String> {
     let mut faults = Vec::new();
     let mut known = BTreeMap::new();
@@ -134,12 +136,12 @@ fn writes(spec: &SidecarSetSpec) -> impl Iterator<Item = (usize, &String, PatchP
     })
 }
 
-/// Whether two patches of one annotation leave another text in another order.
+/// Whether two patches of one annotation give another text in another order.
 fn collide(one: PatchPolicy, other: PatchPolicy) -> bool {
     [one, other].contains(&PatchPolicy::Overwrite)
 }
 
-/// What both would give a pod, and cannot.
+/// Faults of parts that both SidecarSets would give a pod, and of which a pod can have only one.
 fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
     let name = other.metadata.name.as_deref().unwrap_or_default();
     let remedy = format!("SidecarSet {name}, which may select the same pods");
@@ -181,7 +183,8 @@ fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
     faults
 }
 
-/// May a pod be selected by both? What makes no sense is told otherwise, and excludes nothing.
+/// Whether a pod may be selected by both. An invalid selector is another fault, and excludes no
+/// pod.
 fn may_meet_in_pods(one: &SidecarSetSpec, other: &SidecarSetSpec) -> bool {
     let both = |one: &Option<LabelSelector>, other: &Option<LabelSelector>| {
         let read = |selector: &Option<LabelSelector>| {

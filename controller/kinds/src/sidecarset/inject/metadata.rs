@@ -8,15 +8,15 @@ use super::super::names::{PREFIX, VERSION_ALT_PREFIX, VERSION_PREFIX};
 use super::json::map;
 use super::request::{Matched, Reason, Settings};
 
-/// Annotations by which a pod says what it has.
+/// Prefixes of annotations in which a pod records its SidecarSets.
 const OURS: [&str; 3] = [PREFIX, VERSION_PREFIX, VERSION_ALT_PREFIX];
 
 /// Puts the annotations on a pod that was created as `created`. Annotations that are not allowed
-/// are left out, with a warning: they were allowed when the SidecarSet was admitted, or nobody knew
-/// then.
+/// are left out, with a warning. They were allowed when the SidecarSet was admitted, or the
+/// admission could not check them.
 ///
 /// # Errors
-/// Texts that are to be merged are no JSON.
+/// Texts that must be merged are no JSON.
 pub(super) fn patch(
     pod: &mut Value,
     (created, set): (&Value, &Matched<'_>),
@@ -65,15 +65,15 @@ pub(super) fn patch(
     Ok(())
 }
 
-/// Is it one by which a pod says what it has?
+/// Whether the key is one in which a pod records its SidecarSets.
 pub(in super::super) fn is_ours(key: &str) -> bool {
     OURS.iter().any(|ours| key.starts_with(ours))
 }
 
-/// What an annotation becomes. `None` where it stays as it is.
+/// The new value of an annotation; `None` if it stays as it is.
 ///
 /// # Errors
-/// Texts that are to be merged are no JSON.
+/// Texts that must be merged are no JSON.
 pub(in super::super) fn annotation(
     old: Option<&str>,
     wanted: &str,
@@ -89,7 +89,7 @@ pub(in super::super) fn annotation(
     let mut after = before.clone().unwrap_or_else(|| json!({}));
     json_patch::merge(&mut after, &patch);
     Ok(match before {
-        // Nothing is written in another way that means the same.
+        // A text that would change only in spelling stays as it is.
         Some(before) if before == after => None,
         None if after == patch => Some(wanted.to_owned()),
         _ => Some(form::text(&after)),

@@ -1,4 +1,4 @@
-//! What is injected into a pod is made from, and what comes of it.
+//! The input of an injection into a pod, and its result.
 
 use berth_api::v1beta1::sidecarset::SidecarSetSpec;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::sidecarset::history::hash::Hashes;
 pub struct Matched<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What is to be injected, which may be of an older revision.
+    /// The spec to inject, which may be of an older revision.
     pub spec: &'a SidecarSetSpec,
     /// The name of that revision.
     pub revision: &'a str,
@@ -28,25 +28,26 @@ impl Matched<'_> {
     }
 }
 
-/// What holds for all SidecarSets.
+/// The settings for all SidecarSets.
 #[derive(Clone, Copy)]
 pub struct Settings<'a> {
-    /// The gate `EnableSortSidecarContainerByName`: containers of all SidecarSets come in the order of their names.
+    /// The feature gate `EnableSortSidecarContainerByName`: containers of all SidecarSets are
+    /// sorted by their names.
     pub sort_containers_by_name: bool,
     /// Whether a SidecarSet, by name, may set an annotation.
     pub allows: &'a dyn Fn(&str, &str) -> bool,
-    /// The end of the pod's name, should it be generated.
+    /// The end of the pod's name, if the name is generated.
     pub suffix: &'a str,
 }
 
-/// What became of a pod.
+/// The result for a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Injected {
-    /// The pod as it is to be.
+    /// The pod with the injected parts.
     pub pod: Value,
-    /// For whoever created it.
+    /// Warnings for the client that creates the pod.
     pub warnings: Vec<String>,
-    /// What it does not get.
+    /// The SidecarSets that the pod does not get.
     pub refusals: Vec<Refusal>,
 }
 

@@ -1,4 +1,4 @@
-//! The resources of a sidecar that are made from those of the pod's own containers.
+//! The resources of a sidecar that depend on those of the pod's own containers.
 
 use berth_api::v1beta1::sidecarset::{ResourceExpressions, ResourcesPolicy, TargetContainersMode};
 use berth_workload::objects::quantity;
@@ -9,7 +9,7 @@ use super::pattern::Pattern;
 
 const VARIABLES: [Variable; 2] = [Variable::Cpu, Variable::Memory];
 
-/// What is wrong with a policy, by its field: for who admits it.
+/// The problems of a policy, by field, for the admission of a SidecarSet.
 pub fn problems(policy: &ResourcesPolicy) -> Vec<(String, String)> {
     let mut problems = Vec::new();
     if let Err(problem) = Pattern::new(&policy.target_containers_name_regex) {
@@ -43,11 +43,11 @@ pub fn problems(policy: &ResourcesPolicy) -> Vec<(String, String)> {
     problems
 }
 
-/// The resources for a sidecar. `targets` are the pod's own containers, those beside them that run all the time among
-/// them.
+/// The resources for a sidecar. `targets` are the pod's own containers, including those beside them
+/// that run all the time.
 ///
 /// # Errors
-/// No container is looked at, or an expression has no result.
+/// No container matches the policy, or an expression has no result.
 pub fn resources(
     policy: &ResourcesPolicy,
     targets: &[&Value],
@@ -74,7 +74,8 @@ pub fn resources(
     let mut sections = [Map::new(), Map::new()];
     for variable in VARIABLES {
         let mut limit = None;
-        // Where one of them has no limit all of them together have none, and neither has the sidecar.
+        // If one container has no limit, all containers together have none, and neither has the
+        // sidecar.
         if let Some(expression) =
             expression(policy.resources_expr.limits.as_ref(), "limits", variable)?
             && let Some(of) = together(&targets, "limits", variable, mode)?
@@ -149,7 +150,7 @@ fn evaluate(
     })
 }
 
-/// What the containers have together, in thousandths; `None` where one of them has no limit.
+/// The sum over the containers, in thousandths; `None` if one of them has no limit.
 fn together(
     containers: &[&Value],
     section: &str,
@@ -160,7 +161,8 @@ fn together(
     for container in containers {
         let resources = &container["resources"];
         let (of, amount) = match &resources[section][variable.name()] {
-            // The apiserver fills in a limit for it, which for a pod that we are about to create it has not done yet.
+            // The apiserver sets a missing request to the limit. In the pod that is being created
+            // it has not done so yet.
             Value::Null if section == "requests" => {
                 ("limits", &resources["limits"][variable.name()])
             }

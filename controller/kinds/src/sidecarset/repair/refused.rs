@@ -1,5 +1,6 @@
-//! Pods that did not get the containers though the SidecarSet was asked for them: a revision is lost, an expression has no value, a
-//! volume is not there. The pod says why, for whoever looks at it later; the answer to its creation is gone by then.
+//! Pods that did not get the containers though the webhook was called for them: a revision is lost,
+//! an expression has no value, a volume is missing. An annotation of the pod keeps the reason,
+//! because the answer to its creation is gone later.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +9,12 @@ use serde_json::{Value, json};
 
 use crate::sidecarset::names::REFUSED;
 
-/// The most reasons that a pod has, and the most characters of one.
+/// The most reasons on a pod, and the most characters of one.
 const MOST: usize = 16;
 const LONGEST: usize = 200;
 
-/// Notes on a pod that is being created by which SidecarSets it was refused, each with the reason. What it said before is over.
+/// Records on a pod that is being created which SidecarSets it was refused, each with the reason.
+/// The record replaces an earlier one.
 pub fn note<'a>(pod: &mut Value, refused: impl Iterator<Item = (&'a str, &'a str)>) {
     let short = |why: &str| why.chars().take(LONGEST).collect::<String>();
     let refused: BTreeMap<_, _> = refused
@@ -28,7 +30,7 @@ pub fn note<'a>(pod: &mut Value, refused: impl Iterator<Item = (&'a str, &'a str
     }
 }
 
-/// Why the pod did not get the containers, by its own account.
+/// The reason why the pod did not get the containers, according to its annotation.
 pub(in crate::sidecarset) fn reason(pod: &Pod, set: &str) -> Option<String> {
     let mut refused: BTreeMap<String, String> =
         serde_json::from_str(pod.metadata.annotation(REFUSED)?).ok()?;

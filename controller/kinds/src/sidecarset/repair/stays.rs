@@ -1,4 +1,4 @@
-//! Why no pod is replaced, or not this one.
+//! The reasons why repair replaces no pod, or not this one.
 
 use berth_workload::objects::pod::Pod;
 
@@ -8,7 +8,7 @@ use super::how::How;
 use super::lost;
 use crate::sidecarset::update::settings::{Settings, unreadable};
 
-/// Why nothing new is done to any pod.
+/// The reason why repair does nothing new to any pod.
 pub(super) fn held(snapshot: &Snapshot) -> Option<String> {
     let spec = &snapshot.set.spec;
     if spec.update_strategy.paused {
@@ -26,7 +26,7 @@ pub(super) fn held(snapshot: &Snapshot) -> Option<String> {
     }
 }
 
-/// Why a pod is not replaced that lacks this; `None` if it is.
+/// The reason why repair keeps a pod that lacks this; `None` if it replaces the pod.
 pub(super) fn stays(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -51,7 +51,8 @@ pub(super) fn stays(
     if lack != Lack::NotUpgradable {
         return None;
     }
-    // It works with what it has, and whoever keeps updates from it keeps them from it this way, too.
+    // The pod works with its present containers. A user who keeps updates from the pod keeps this
+    // kind of update from it, too.
     if !snapshot.updates() {
         Some("stays, for spec.updateStrategy.type is NotUpdate".to_owned())
     } else if !settings.selects(pod) {

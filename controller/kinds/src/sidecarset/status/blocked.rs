@@ -1,4 +1,4 @@
-//! What holds the updates of a SidecarSet back, as its condition `Blocked` says it.
+//! The cause that blocks the updates of a SidecarSet, as its condition `Blocked` reports it.
 
 use berth_workload::blocked::NO_IMAGE;
 use berth_workload::plan::{Failure, Outcome, Verb};
@@ -11,17 +11,17 @@ use crate::sidecarset::update::pods::{Failure as Failing, Member};
 use crate::sidecarset::update::settings::{self, Settings};
 use crate::sidecarset::{Snapshot, Turns, on_pod};
 
-/// The reason where nothing may go out of service.
+/// The reason if no pod may be out of service.
 pub(in crate::sidecarset) const NO_BUDGET: &str = "NoBudget";
-/// The reason where the apiserver refuses the update of a pod.
+/// The reason if the apiserver refuses the update of a pod.
 pub(in crate::sidecarset) const REFUSED: &str = "UpdateRefused";
-/// The reason where the controller cannot read pods as they are now.
+/// The reason if the controller cannot read pods as they are now.
 const UNREADABLE: &str = "Unreadable";
-/// The reason where pods differ in more than images.
+/// The reason if pods differ in more than images.
 pub(in crate::sidecarset) const NOT_UPGRADABLE: &str = "UpdateImmutableField";
 
-/// The cause that is told, by a reason and in words; none where nothing holds them back. A budget passes by itself, so what a person
-/// must mend is told before it.
+/// The cause that the condition reports, as a reason and a message; `None` if nothing blocks the
+/// updates. A budget passes by itself, so a cause that a user must mend comes before it.
 pub(in crate::sidecarset) fn cause(
     snapshot: &Snapshot,
     members: &[Member<'_>],
@@ -34,7 +34,7 @@ pub(in crate::sidecarset) fn cause(
         .or_else(|| of_budgets(snapshot, outcome))
 }
 
-/// The first pod, by its place, that a budget of pods does not let go out of service.
+/// The first pod, by its place, that a disruption budget does not let go out of service.
 fn of_budgets(snapshot: &Snapshot, outcome: &Outcome) -> Option<(&'static str, String)> {
     let held = outcome
         .failures
@@ -58,7 +58,7 @@ fn of_budgets(snapshot: &Snapshot, outcome: &Outcome) -> Option<(&'static str, S
     ))
 }
 
-/// The cause without budgets, which only tell when a plan is carried out.
+/// The cause without budgets, which refuse pods only when a plan is carried out.
 pub(in crate::sidecarset) fn of_spec_and_pods(
     snapshot: &Snapshot,
     members: &[Member<'_>],
@@ -118,7 +118,7 @@ pub(in crate::sidecarset) fn of_spec_and_pods(
     not_upgradable(snapshot, members, settings)
 }
 
-/// What is said of a container that fails.
+/// The message for a container that fails.
 pub(in crate::sidecarset) fn of_container(snapshot: &Snapshot, failure: &Failing) -> String {
     let Failing {
         container,
@@ -138,7 +138,7 @@ pub(in crate::sidecarset) fn of_container(snapshot: &Snapshot, failure: &Failing
     )
 }
 
-/// As the condition of every kind calls it.
+/// The reason, by the name that the conditions of all kinds use.
 fn reason(failure: &Failing) -> &'static str {
     match failure.reason {
         reason if NO_IMAGE.contains(&reason) => "ImageUnavailable",
@@ -188,7 +188,7 @@ fn not_upgradable(
     Some((NOT_UPGRADABLE, message))
 }
 
-/// The first field, other than an image, that is another.
+/// The path of the first field, other than an image, that differs.
 fn difference(old: &Value, new: &Value, path: &str) -> Option<String> {
     match (old, new) {
         _ if old == new => None,

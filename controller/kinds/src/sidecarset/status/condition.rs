@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use crate::sidecarset::Snapshot;
 use crate::sidecarset::names::UPGRADABLE;
 
-/// The longest message that is read, and the most names of it that are asked for at once: whoever may write a pod's status writes it.
+/// The longest message that the controller reads, and the most names from it that it uses at once.
+/// Every account that may write a pod's status can write this message.
 const MOST_BYTES: usize = 16 * 1024;
 const MOST_NAMES: usize = 64;
 
@@ -25,21 +26,22 @@ fn said(pod: &Pod) -> BTreeMap<String, bool> {
     read.unwrap_or_default()
 }
 
-/// What the condition says of this SidecarSet.
+/// The value of the condition for this SidecarSet.
 pub(in crate::sidecarset) fn says(pod: &Pod, set: &str) -> Option<bool> {
     said(pod).get(set).copied()
 }
 
-/// Does the condition say anything of this SidecarSet?
+/// Whether the condition has a value for this SidecarSet.
 pub fn speaks_of(pod: &Pod, set: &str) -> bool {
-    // Of the many pods that there are most speak of others: no name has to be unescaped.
+    // Most pods' conditions name other SidecarSets, so a search in the text is enough. A
+    // SidecarSet's name needs no escaping.
     let may = pod
         .condition(UPGRADABLE)
         .is_some_and(|condition| condition.message.contains(&format!("\"{set}\"")));
     may && says(pod, set).is_some()
 }
 
-/// The SidecarSets of which the condition speaks.
+/// The SidecarSets that the condition names.
 pub fn spoken_of(pod: &Pod) -> Vec<String> {
     let names = said(pod)
         .into_keys()
@@ -47,7 +49,7 @@ pub fn spoken_of(pod: &Pod) -> Vec<String> {
     names.take(MOST_NAMES).collect()
 }
 
-/// What makes the condition say so of this SidecarSet; `None` if it says so already.
+/// The write that sets the value for this SidecarSet; `None` if the condition has it already.
 pub(in crate::sidecarset) fn step(pod: &Pod, set: &str, can: bool, now: Timestamp) -> Option<Step> {
     let mut sets = said(pod);
     if sets.insert(set.to_owned(), can) == Some(can) {
@@ -65,7 +67,8 @@ pub(in crate::sidecarset) fn step(pod: &Pod, set: &str, can: bool, now: Timestam
     ))
 }
 
-/// What makes the condition say nothing of this SidecarSet; `None` if it does not.
+/// The write that removes this SidecarSet from the condition; `None` if the condition does not name
+/// it.
 fn without(pod: &Pod, set: &str, now: Timestamp) -> Option<Step> {
     if !speaks_of(pod, set) || !pod.is_active() {
         return None;
@@ -114,7 +117,7 @@ fn write(pod: &Pod, sets: &BTreeMap<String, bool>, what: &str, now: Timestamp) -
     )
 }
 
-/// What a SidecarSet that is gone leaves to do: the conditions of these pods speak of it no more.
+/// The plan after a SidecarSet is gone: removes its name from the conditions of these pods.
 pub fn forget<'a>(set: &str, pods: impl IntoIterator<Item = &'a Arc<Pod>>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     plan.add_stage(
@@ -126,8 +129,8 @@ pub fn forget<'a>(set: &str, pods: impl IntoIterator<Item = &'a Arc<Pod>>, now: 
     plan
 }
 
-/// The same for pods that a SidecarSet does not select any more, or that do not have its containers, but for those that are written
-/// otherwise in this round.
+/// The same for pods that a SidecarSet no longer selects, or that do not have its containers,
+/// without pods that this round writes in another way.
 pub(in crate::sidecarset) fn forget_strangers(
     snapshot: &Snapshot,
     members: &BTreeSet<&str>,

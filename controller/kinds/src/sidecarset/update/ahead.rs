@@ -1,7 +1,8 @@
-//! Pulling new images of a SidecarSet ahead, and updates that wait for them. A container that pulls its image is out of service for so
-//! long, and with a hot upgrade its pod is.
+//! Pulls new images of a SidecarSet ahead, and holds updates that wait for them. A container that
+//! pulls its image is out of service meanwhile, and with a hot upgrade its pod is.
 //!
-//! As for workloads, ImagePullJobs do it, one for each image and namespace, and a label on the revision says what became of it.
+//! As for workloads, ImagePullJobs pull the images, one for each image and namespace, and a label
+//! on the revision says how they ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,13 +27,14 @@ use super::settings::Settings;
 use crate::sidecarset::Snapshot;
 use crate::sidecarset::names::NAME;
 
-/// Jobs that one revision gets at most. Namespaces beyond that pull as their containers start.
+/// Most jobs for one revision. Namespaces beyond that pull when their containers start.
 const MOST_JOBS: usize = 256;
 
 /// By namespace: the containers and images that pods there do not have yet.
 type Wanted<'a> = BTreeMap<&'a str, BTreeSet<(&'a str, &'a str)>>;
 
-/// Plans the jobs of the latest revision, the end of those of others, and the labels that tell of it.
+/// Plans the jobs of the latest revision, the end of the jobs of other revisions, and the labels
+/// that record both.
 pub(in crate::sidecarset) fn plan(
     snapshot: &Snapshot,
     latest: &str,
@@ -80,18 +82,19 @@ pub(in crate::sidecarset) fn plan(
                 && metadata.name.as_deref() == Some(&*name)
         })
     };
-    // Whoever was interrupted among many goes on where it was.
+    // A run that was interrupted between many jobs creates only the missing ones.
     let missing = pulls
         .iter()
         .filter(|(namespace, (container, _))| !is_there(namespace, container));
     steps.extend(missing.map(|(namespace, pull)| begin(snapshot, revision, namespace, *pull)));
     plan.add_stage("pull ahead", steps);
-    // One namespace that takes no job is no reason to ask the others again and again.
+    // The revision gets its mark even if one namespace refuses its job: otherwise the other jobs
+    // would be created repeatedly.
     let images = pulls.iter().map(|(_, (_, image))| *image).collect();
     plan.add_stage("pulled ahead", vec![mark(revision, pulls.len(), images)]);
 }
 
-/// Notes on the revision that so many jobs pull these images.
+/// Records on the revision that so many jobs pull these images.
 fn mark(revision: &Revision, jobs: usize, images: BTreeSet<&str>) -> Step {
     let images: Vec<_> = images.into_iter().collect();
     let message = format!("{jobs} ImagePullJobs for {}", images.join(", "));
@@ -105,7 +108,7 @@ fn mark(revision: &Revision, jobs: usize, images: BTreeSet<&str>) -> Step {
     }
 }
 
-/// The jobs of the SidecarSet that stay; `None` where nothing is pulled ahead.
+/// The jobs of the SidecarSet that stay; `None` if no image is pulled ahead.
 fn jobs(snapshot: &Snapshot) -> Option<Vec<&Arc<ImagePullJob>>> {
     let jobs = snapshot
         .jobs
@@ -139,7 +142,7 @@ fn wanted<'a>(snapshot: &'a Snapshot, settings: &Settings, members: &[Member<'a>
     wanted
 }
 
-/// Why it is not worth it.
+/// The reason why pulling ahead is not worth its cost.
 fn ignored(snapshot: &Snapshot, settings: &Settings, pods: usize) -> Option<&'static str> {
     if patience(&snapshot.set.metadata).is_some() {
         None
@@ -205,8 +208,9 @@ fn job(
     job.body()
 }
 
-/// For which image the update of a pod waits, and how long it does so at most; `None` where it does not. A node that nobody asks to
-/// pull is not waited for: its kubelet will do so as ever.
+/// The image for which the update of a pod waits, with the longest time that it waits; `None` if it
+/// does not. The update does not wait for a node without a job, because that node's kubelet pulls
+/// the image as usual.
 pub(in crate::sidecarset) fn held(
     snapshot: &Snapshot,
     latest: &str,
@@ -228,7 +232,7 @@ pub(in crate::sidecarset) fn held(
             .map(|time| time.0);
         match since {
             Some(since) => Some(patience.saturating_sub(now.duration_since(since))),
-            // Its job is about to be made.
+            // The next plan creates its job.
             None => revision
                 .is_none_or(|revision| !predownload::is_told(revision))
                 .then_some(patience),

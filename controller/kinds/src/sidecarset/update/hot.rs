@@ -1,5 +1,6 @@
-//! Hot upgrades: a container is two in a pod, one that works and one with an empty image. An update gives the empty one the new
-//! image; when it works, the old one becomes the empty one.
+//! Hot upgrades: a container of the SidecarSet is a pair of containers in a pod. One of them works,
+//! and the other has an empty image. An update gives the empty one the new image; when it works,
+//! the old one gets the empty image.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +12,26 @@ use crate::sidecarset::names::{VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_C
 use crate::sidecarset::on_pod::{image, images_in, in_pod, working};
 use crate::sidecarset::sidecar::{self, List, hot_pair, name};
 
-/// The two containers that one is in a pod.
+/// The pair of containers in a pod that stand for one container of the SidecarSet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::sidecarset) struct Pair {
-    /// Its name in the SidecarSet.
+    /// The container's name in the SidecarSet.
     pub(in crate::sidecarset) name: String,
-    /// The list that both are in.
+    /// The list that holds both containers.
     pub(in crate::sidecarset) list: List,
-    /// The one that works, or that is to.
+    /// The container of the pair that works, or that must work after the upgrade.
     pub(in crate::sidecarset) working: String,
-    /// The other one.
+    /// The other container of the pair.
     pub(in crate::sidecarset) empty: String,
-    /// The image that the other one has when it does nothing.
+    /// The image of the other container while it does nothing.
     pub(in crate::sidecarset) empty_image: String,
 }
 
 impl Pair {
-    /// The two of a container in a pod.
+    /// The pair of a container in a pod.
     pub(in crate::sidecarset) fn of(container: &SidecarContainer, list: List, pod: &Pod) -> Self {
         let [first, second] = hot_pair(name(container));
-        // Where nothing says which one works, it is the one that has a version.
+        // If no annotation names the one that works, it is the one that has a version.
         let says = working(pod)
             .remove(name(container))
             .filter(|says| [&first, &second].contains(&says));
@@ -53,7 +54,7 @@ impl Pair {
         }
     }
 
-    /// The image that the one that works has in the pod, or is to have.
+    /// The image that the working container of the pair has in the pod, or must have.
     fn working_image<'a>(&self, pod: &'a Pod) -> &'a str {
         in_pod(pod, &self.working, self.list).map_or("", |container| &*container.image)
     }
@@ -69,14 +70,15 @@ impl Pair {
     }
 }
 
-/// Is the container one that works, or did?
+/// Whether the container of a pair works, or worked before.
 fn has_version(pod: &Pod, container: &str) -> bool {
     pod.metadata
         .annotation(&format!("{VERSION_PREFIX}{container}"))
         .is_some_and(|version| version != "0")
 }
 
-/// The pairs that the pod has: an image of a container that it lacks would make another container.
+/// The pairs that the pod has. For a container that the pod lacks, a patch of its image would add a
+/// container.
 fn pairs<'a>(
     spec: &'a SidecarSetSpec,
     pod: &'a Pod,
@@ -86,7 +88,8 @@ fn pairs<'a>(
     pairs.filter(|(_, pair)| pair.is_in(pod))
 }
 
-/// Is the old container to become the empty one? The versions say so, for the SidecarSet may name another empty image by now.
+/// Whether the old container must get the empty image. The versions decide, because the SidecarSet
+/// may name another empty image by now.
 pub(in crate::sidecarset) fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
     let other = pod
         .metadata
@@ -94,19 +97,21 @@ pub(in crate::sidecarset) fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
     other.is_some_and(|version| version != "0")
 }
 
-/// Those of which the old container still works, too.
+/// The pairs in which the old container still works, too.
 pub(in crate::sidecarset) fn upgrading(spec: &SidecarSetSpec, pod: &Pod) -> Vec<Pair> {
     let pairs = pairs(spec, pod).map(|(_, pair)| pair);
-    // One of the two always works: where the one that is to has the empty image, nothing is as it seems.
+    // One container of a pair always works. If the working container has the empty image, another
+    // writer changed the pod, so the pair does not count.
     pairs
         .filter(|pair| is_under_way(pod, pair) && pair.working_image(pod) != pair.empty_image)
         .collect()
 }
 
-/// What gives the pod's hot-upgraded containers their new images: the empty one of each pair gets it. Where an upgrade is under way
-/// already, the one that is not proven gets it: the other one still works. Of pairs in `handed_over` the new one serves, so the older
-/// one gets it; but not where that has the image already, for then nothing would start, and nothing could be handed over. It is
-/// emptied before ([`wanted_back`]).
+/// The patch that gives the pod's hot-upgraded containers their new images: the empty one of each
+/// pair gets it. If an upgrade is under way already, the container that is not proven gets the
+/// image, because the other one still works. In pairs of `handed_over` the new container serves, so
+/// the older one gets the image. It does not if it has that image already, because then nothing
+/// would start and take over. Such a container gets the empty image first ([`wanted_back`]).
 pub(in crate::sidecarset) fn begin(
     spec: &SidecarSetSpec,
     pod: &Pod,
@@ -149,9 +154,9 @@ pub(in crate::sidecarset) fn begin(
     patch
 }
 
-/// Those of the pairs in `handed_over` of which the older container has the image that is wanted by now. It has nothing to serve with
-/// any more, and takes over what the new one has only when it starts: so it becomes the empty one at once, whatever the pod's other
-/// containers do, and then gets its image as ever.
+/// The pairs in `handed_over` whose older container has the image that is wanted now. That
+/// container does no work any more, and takes over from the new one only when it starts. So it gets
+/// the empty image at once, regardless of the pod's other containers, and then its image as usual.
 pub(in crate::sidecarset) fn wanted_back(
     spec: &SidecarSetSpec,
     pod: &Pod,
@@ -169,7 +174,7 @@ pub(in crate::sidecarset) fn wanted_back(
         .collect()
 }
 
-/// What makes the old containers empty ones, once the new ones work.
+/// The patch that gives the old containers the empty image, once the new ones work.
 pub(in crate::sidecarset) fn reset(pairs: &[Pair]) -> PodPatch {
     let mut patch = PodPatch::default();
     for pair in pairs {
@@ -186,7 +191,7 @@ pub(in crate::sidecarset) fn reset(pairs: &[Pair]) -> PodPatch {
     patch
 }
 
-/// Are all containers of the pod ready, but for the old ones of the pairs?
+/// Whether all containers of the pod are ready, except for the old ones of the pairs.
 pub(in crate::sidecarset) fn may_reset(pairs: &[Pair], pod: &Pod) -> bool {
     let is_old = |name: &str| pairs.iter().any(|pair| pair.empty == name);
     let mut others = pod

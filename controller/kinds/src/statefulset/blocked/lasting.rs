@@ -3,10 +3,10 @@
 use berth_workload::blocked::{Cause, Grade};
 use jiff::{SignedDuration, Timestamp};
 
-/// What passes by itself is told when it has lasted for so long.
+/// How long a cause that may pass by itself must last before the condition reports it.
 pub(super) const LASTING: SignedDuration = SignedDuration::from_secs(60);
 
-/// Something that may pass by itself, and counts when it has lasted.
+/// A cause that may pass by itself, and counts once it has lasted.
 pub(super) fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> Cause {
     let from = since
         .and_then(|since| since.checked_add(LASTING).ok())

@@ -1,4 +1,4 @@
-//! What holds of a job whatever happens around it.
+//! Properties of a job in every order of steps around it.
 
 use berth_api::v1beta1::broadcastjob::phase;
 use proptest::prelude::*;
@@ -17,12 +17,12 @@ enum Change {
     Start(usize),
     StartAll,
     Finish(usize, bool),
-    /// Its container, so often.
+    /// Its container restarts this many times.
     Restart(usize, u8),
     Evict(usize),
     Pressure(usize),
     Delete(usize),
-    /// The kubelet, or the collector of pods, ends what is being deleted.
+    /// The kubelet, or the garbage collector of pods, ends a pod that is being deleted.
     End(usize, bool),
     Collect,
     Time(i64),
@@ -118,7 +118,7 @@ fn apply(world: &mut World, change: &Change) {
     }
 }
 
-/// Is it one of a node?
+/// Applies a change of a node; false for other changes.
 fn on_node(world: &mut World, change: &Change) -> bool {
     let (n, edit) = match change {
         Change::Leave(n) => (n, None),
@@ -145,7 +145,7 @@ fn on_node(world: &mut World, change: &Change) -> bool {
     true
 }
 
-/// Is it one of a pod?
+/// Applies a change of a pod; false for other changes.
 fn on_pod(world: &mut World, change: &Change) -> bool {
     let (Change::Start(n)
     | Change::Finish(n, _)
@@ -185,7 +185,7 @@ fn on_pod(world: &mut World, change: &Change) -> bool {
     true
 }
 
-/// Pods on nodes that are gone, as the garbage collector does.
+/// Removes pods on nodes that are gone, as the garbage collector does.
 fn collect(world: &mut World) {
     for name in world.names() {
         let on = world.pods[&name]["spec"]["nodeName"]
@@ -228,7 +228,7 @@ fn round(world: &mut World) {
     }
 }
 
-/// Everybody does their work, all nodes are well, and nobody pauses.
+/// All components do their work, all nodes are healthy, and the job is not paused.
 fn rest(world: &mut World) {
     for n in 0..NODES {
         if !world.nodes.contains_key(&node(n)) {

@@ -1,4 +1,5 @@
-//! A small world for tests: nodes, pods and a job as the apiserver has them, and a controller that sees them late, piece by piece.
+//! A small world for tests: nodes, pods and a job as in the apiserver, and a controller that sees
+//! them late, one event at a time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,15 +24,15 @@ pub(super) struct World {
     pub(super) job: Option<Value>,
     pub(super) nodes: BTreeMap<String, Value>,
     pub(super) pods: BTreeMap<String, Value>,
-    /// Events since somebody last looked.
+    /// Events since a test last read them.
     pub(super) events: Vec<String>,
-    /// Uids of nodes whose pod has come to its end.
+    /// Uids of nodes whose pod has ended.
     pub(super) ended: BTreeSet<String>,
-    /// What the apiserver refuses to create.
+    /// The failure with which the apiserver refuses creations.
     pub(super) refuses: Option<Failure>,
     /// The answer to the next write to the job's spec is lost.
     pub(super) loses_answer: bool,
-    /// What happened to pods that the controller has not seen: name, and what it is now.
+    /// Events of pods that the controller has not seen: the name, and the new object.
     unseen: VecDeque<(String, Option<Value>)>,
     seen_pods: BTreeMap<String, Value>,
     seen_nodes: BTreeMap<String, Value>,
@@ -116,7 +117,7 @@ impl World {
         )
     }
 
-    /// Changes a pod, or takes it away.
+    /// Changes or removes a pod.
     pub(super) fn set_pod(&mut self, name: &str, pod: Option<Value>) {
         match &pod {
             Some(pod) => drop(self.pods.insert(name.to_owned(), pod.clone())),
@@ -145,7 +146,7 @@ impl World {
         self.ended.extend(uid);
     }
 
-    /// Whatever the status says, it is never run again.
+    /// A pod never runs again for a node in the status.
     fn note_records(&mut self) {
         let status = self.status();
         let records = mark::read(&status.ended_nodes);
@@ -157,7 +158,7 @@ impl World {
             .extend(uids.filter(|uid| records.contains_key(&*mark::hash(uid))));
     }
 
-    /// The scheduler and the kubelet begin with it.
+    /// The scheduler and the kubelet start the pod.
     pub(super) fn start(&mut self, name: &str) {
         let pinned = self.pods[name]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
             ["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
@@ -190,7 +191,7 @@ impl World {
         self.edit_pod(name, change);
     }
 
-    /// As the apiserver does: what has ended, or is nowhere, goes at once.
+    /// Deletes a pod as the apiserver does: a pod that has ended or has no node is gone at once.
     pub(super) fn delete_pod(&mut self, name: &str) {
         let pod = &self.pods[name];
         if is_over(pod) || pod["spec"]["nodeName"].is_null() {
@@ -238,13 +239,14 @@ impl World {
         self.see_job();
     }
 
-    /// Another controller takes over: it sees what there is, and remembers nothing.
+    /// Another controller takes over: it sees the stored objects, and remembers nothing.
     pub(super) fn restart(&mut self) {
         self.see();
         self.gone.clear();
     }
 
-    /// Has a pod ended and gone without its node being in the status? Who restarts now cannot know.
+    /// Whether a pod has ended and is gone without its node being in the status. A controller that
+    /// restarts now cannot know that.
     pub(super) fn would_forget(&self) -> bool {
         let status = self.status();
         let records = mark::read(&status.ended_nodes);
@@ -290,7 +292,8 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// One round, by what is seen. After so many writes the controller crashes, and writes no status. The number of new pods.
+    /// One round, from the objects that the controller has seen. After so many writes the
+    /// controller crashes, and writes no status. Returns the number of new pods.
     pub(super) fn round(&mut self, crash: Option<usize>) -> usize {
         let Some(snapshot) = self.snapshot() else {
             return 0;
@@ -318,7 +321,7 @@ impl World {
             self.edit_job(&json!({}));
             self.note_records();
         }
-        // What was written is seen before the next round.
+        // The controller sees its own writes before the next round.
         self.see_pods(usize::MAX);
         if !outcome.failures.is_empty() || plan.actions().count() > 0 {
             self.see_job();
@@ -369,7 +372,7 @@ impl World {
             }));
         }
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
-        // One of the same owner: an answer was lost.
+        // A pod of the same owner exists: an answer was lost.
         if self.pods.contains_key(&name) {
             return Ok(false);
         }
@@ -391,7 +394,7 @@ impl World {
         Ok(true)
     }
 
-    /// Pods that run, or may.
+    /// Pods that run, or may run.
     pub(super) fn running(&self) -> usize {
         let may_run = |pod: &&Value| {
             let until = pod["metadata"]["deletionTimestamp"]
@@ -402,7 +405,7 @@ impl World {
         self.pods.values().filter(may_run).count()
     }
 
-    /// Rounds, each of which sees all, until nothing changes.
+    /// Rounds with all events delivered, until nothing changes.
     pub(super) fn settle(&mut self) {
         for _ in 0..50 {
             let before = (self.job.clone(), self.pods.clone());
@@ -428,7 +431,7 @@ fn is_over(pod: &Value) -> bool {
     )
 }
 
-/// Has it come to its end, and was not taken away before?
+/// Whether the pod has ended, and was not disrupted before.
 fn is_end(pod: &Value) -> bool {
     let is_disrupted = pod["status"]["conditions"][0]["type"] == "DisruptionTarget";
     let is_leaving = !pod["metadata"]["deletionTimestamp"].is_null();
@@ -439,7 +442,7 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// Nobody knows whether it was done.
+/// A failure for which it is unknown whether the write was done.
 fn lost(action: &Action) -> Failure {
     Failure {
         deed: action.deed(),

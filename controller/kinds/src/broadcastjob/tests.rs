@@ -52,7 +52,7 @@ fn condition(world: &World, type_: &str) -> Option<(String, String)> {
     found.map(|c| (c.reason, c.message))
 }
 
-/// Settled with a pod on each of three nodes, which run.
+/// A settled job with a running pod on each of three nodes.
 fn running(spec: Value) -> World {
     let mut world = World::new(3, spec);
     world.settle();
@@ -269,11 +269,11 @@ fn a_pod_that_goes_after_its_end_is_never_run_again_whatever_is_seen_of_it() {
     let mut world = running(json!({"parallelism": 3}));
     let (one, two) = (world.pod_of("n0"), world.pod_of("n1"));
     world.finish(&one, "Succeeded");
-    // Recorded, and collected then.
+    // The end is recorded, and the pod is then collected.
     world.settle();
     world.delete_pod(&one);
     world.settle();
-    // Ended and gone before the next decision.
+    // The pod ended and was gone before the next decision.
     world.finish(&two, "Succeeded");
     world.delete_pod(&two);
     world.settle();
@@ -285,7 +285,7 @@ fn a_pod_that_goes_after_its_end_is_never_run_again_whatever_is_seen_of_it() {
         (counts(&world), world.pods.len()),
         (is(phase::RUNNING, [3, 1, 2, 0]), 1)
     );
-    // Whoever takes over knows it, too.
+    // The next controller knows it, too.
     world.restart();
     world.settle();
     assert_eq!(
@@ -331,7 +331,7 @@ fn a_pod_of_a_node_that_is_gone_goes_before_its_name_gets_another() {
 
 #[test]
 fn a_pod_that_was_taken_away_before_its_end_is_no_failure_and_another_follows() {
-    // Drained.
+    // The node is drained.
     let mut world = running(json!({}));
     let pod = world.pod_of("n0");
     world.disrupt(&pod, &json!({}));
@@ -346,7 +346,8 @@ fn a_pod_that_was_taken_away_before_its_end_is_no_failure_and_another_follows() 
         (counts(&world), world.pods.len()),
         (is(phase::RUNNING, [3, 3, 0, 0]), 3)
     );
-    // For lack of memory, on a node that is not ready: the pod stays, and goes when the node is.
+    // A lack of memory disrupted the pod, and its node is not ready: the pod stays, and is deleted
+    // when the node is ready.
     let mut world = running(json!({}));
     let pod = world.pod_of("n1");
     world.disrupt(&pod, &json!({"status": {"phase": "Failed"}}));
@@ -401,7 +402,7 @@ fn pods_of_another_controller_count_for_the_nodes_that_they_are_on_or_pinned_to(
             world.now,
         ),
         ("job-ccccc", json!({"nodeName": "n2"}), "Running", world.now),
-        // Of a node before this one of that name.
+        // A pod of an earlier node of the same name.
         (
             "job-ddddd",
             json!({"nodeName": "n3"}),
@@ -518,7 +519,7 @@ fn a_failure_counts_that_looks_like_a_disruption_later() {
     let mut world = running(json!({"failurePolicy": {"type": "Continue"}}));
     let pod = world.pod_of("n0");
     world.finish(&pod, "Failed");
-    // By who takes away pods of a node with a taint, ended or not.
+    // Deleted by a controller that removes pods of a node with a taint, ended or not.
     world.edit_pod(
         &pod,
         &json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}}),

@@ -1,7 +1,7 @@
 //! A small world for tests: an apiserver that applies plans, and kubelets that follow.
 //!
-//! Pods are JSON, patched as the server patches, and decoded as the feed decodes them. A kubelet runs only when told
-//! to, so that tests reach every state between two writes.
+//! Pods are JSON, patched as the apiserver patches, and decoded as the watch decodes them. A
+//! kubelet runs only when a test calls it, so that tests reach every state between two writes.
 
 mod foreign;
 pub(super) mod owner;
@@ -35,41 +35,41 @@ use crate::model::{containers, health, resizing};
 
 pub(super) type World = world::World<CloneSetOwner>;
 
-/// What only worlds of CloneSets have.
+/// The parts that only worlds of CloneSets have.
 #[derive(Default)]
 pub(crate) struct More {
-    /// ImagePullJobs by name; nobody works on them but the test.
+    /// ImagePullJobs by name; only the test changes them.
     pub(super) jobs: BTreeMap<String, Value>,
-    /// What the NodeImage of the one node has besides the answers about containers.
+    /// The NodeImage of the one node, without the daemon's answers about containers.
     pub(super) node: Value,
-    /// Do daemons answer what containers were created from?
+    /// Whether daemons report what containers were created from.
     pub(super) daemons: bool,
-    /// Is every write of a step noted?
+    /// Whether every write of a step is recorded.
     pub(super) traced: bool,
-    /// The writes of the last step, each with the state that it left.
+    /// The writes of the last step, each with the state after it.
     pub(super) trace: Vec<(String, Tally)>,
-    /// Every image serves, whatever it is called.
+    /// Every image serves, regardless of its name.
     mended: bool,
-    /// Is a pod that was deleted there until its kubelet has ended it?
-    /// And one that is released is no part of this world any more.
+    /// Whether a deleted pod stays until its kubelet has ended it, and a released pod no longer
+    /// belongs to this world.
     pub(super) lingers: bool,
-    /// What is said to a resize: nothing when it is done, `Deferred` or `Infeasible` by kubelets; by the apiserver `NodeCapacity`, or
-    /// any other word for the refusal of a webhook.
+    /// The answer to a resize: empty if it is done, `Deferred` or `Infeasible` by kubelets,
+    /// `NodeCapacity` by the apiserver, or any other text for the refusal of a webhook.
     pub(super) refuses: &'static str,
-    /// Does a container take until the next look of its kubelet to be ready?
+    /// Whether a container becomes ready only at the next sync of its kubelet.
     pub(super) slow: bool,
     barriers: BTreeMap<String, Value>,
-    /// A stranger's objects.
+    /// The objects of another owner.
     foreign: Foreign,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tally {
-    /// Those that are not being deleted.
+    /// Pods that are not being deleted.
     pub(super) pods: usize,
     pub(super) available: usize,
     pub(super) old: usize,
-    /// Old pods that somebody asked to go.
+    /// Old pods with a request for deletion.
     pub(super) asked: usize,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn template(image: &str) -> Value {
     })
 }
 
-/// So many pods stay old.
+/// How many pods the partition keeps old.
 pub(super) fn partition(set: &CloneSet) -> usize {
     let rolling = set.spec.update_strategy.rolling_update.as_ref().unwrap();
     let replicas = usize::try_from(set.spec.replicas.unwrap()).unwrap();
@@ -166,7 +166,7 @@ impl World {
         world
     }
 
-    /// A world that somebody else left behind, at the time 1,000,000 s.
+    /// A world that another controller left behind, at the time 1,000,000 s.
     pub(super) fn of(set: Value, revisions: Vec<Value>, pods: Vec<Value>) -> Self {
         let named = |objects: Vec<Value>| -> BTreeMap<String, Value> {
             let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
@@ -188,7 +188,7 @@ impl World {
         world
     }
 
-    /// All of a snapshot but pods, claims, revisions and nodes.
+    /// The snapshot without pods, claims, revisions and nodes.
     fn beside(&self) -> Snapshot {
         Snapshot {
             set: self.set.clone(),
@@ -215,12 +215,12 @@ impl World {
         }
     }
 
-    /// What a daemon reports: every container with what it was created from.
+    /// The daemon's report: every container with what it was created from.
     fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
         [("node".into(), self.node_image(&self.node))].into()
     }
 
-    /// The daemons stop the containers that were created with other variables than are wanted.
+    /// The daemons stop the containers that were created with other variables than wanted.
     pub(super) fn run_daemons(&mut self) {
         if self.daemons {
             self.pods.values_mut().for_each(containers::stop);
@@ -248,7 +248,7 @@ impl World {
         outcome
     }
 
-    /// What nobody owns any more is deleted.
+    /// Deletes objects without an owner.
     pub(super) fn collect_garbage(&mut self) {
         self.claims.collect_garbage(&self.pods);
     }
@@ -260,7 +260,7 @@ impl World {
     }
 
     pub(super) fn run_kubelets(&mut self) {
-        // From the last on: what it ends moves those behind it.
+        // From the last pod on, because a pod that ends shifts the pods after it.
         for at in (0..self.pods.len()).rev() {
             self.run_kubelet(at);
         }
@@ -300,8 +300,8 @@ impl World {
         publish(pod, serves, now);
     }
 
-    /// The kubelet begins a sync: it says that it has seen the spec, and has not come to the containers yet. One that ended
-    /// between the two judges by the containers that it finds.
+    /// The kubelet begins a sync: it reports that it has seen the spec, and has not reached the
+    /// containers yet. If the sync stops there, the readiness is that of the present containers.
     pub(super) fn acknowledge(&mut self, at: usize) {
         let (now, mended) = (self.now, self.mended);
         let Some(pod) = self
@@ -316,7 +316,8 @@ impl World {
         publish(pod, serves, now);
     }
 
-    /// The kubelet has not looked at the pod since, and repeats what it said last: that the pod is Ready.
+    /// The kubelet has not synced the pod since, and repeats its last report: that the pod is
+    /// Ready.
     pub(super) fn repeat_ready(&mut self, at: usize) {
         let now = self.now;
         if let Some(pod) = self.pods.values_mut().nth(at) {
@@ -327,7 +328,8 @@ impl World {
         }
     }
 
-    /// The container dies and is started again from what it was created from; the kubelet reports no more than that.
+    /// The container dies and is started again from what it was created from; the kubelet reports
+    /// no more than that.
     pub(super) fn crash(&mut self, at: usize) {
         let id = self.next();
         if let Some(pod) = self.pods.values_mut().nth(at) {
@@ -335,7 +337,7 @@ impl World {
         }
     }
 
-    /// The pod's container fails until it is made from another image.
+    /// The pod's container fails until it is created from another image.
     pub(super) fn break_pod(&mut self, at: usize) {
         let now = self.now;
         let Some(pod) = self.pods.values_mut().nth(at) else {
@@ -367,7 +369,7 @@ impl World {
         self.mended = true;
     }
 
-    /// Somebody asks for the pod's deletion.
+    /// A user requests the pod's deletion.
     pub(super) fn ask_to_go(&mut self, at: usize) {
         self.label(at, SPECIFIED_DELETE, "true");
     }
@@ -378,7 +380,7 @@ impl World {
         }
     }
 
-    /// Every pod that is to run this image stands still with a container that waits for it.
+    /// Every pod that must run this image is stuck with a container that waits for the image.
     pub(super) fn refuse_image(&mut self, image: &str) {
         for pod in self
             .pods
@@ -424,7 +426,7 @@ impl World {
         self.tally_of(&self.pods(), &self.decoded_revisions(), &self.set)
     }
 
-    /// `set` says which of the pods are old.
+    /// Counts pods. `set` determines which of them are old.
     fn tally_of(&self, pods: &[Arc<Pod>], revisions: &[Arc<Revision>], set: &CloneSet) -> Tally {
         let mut pods = split_by_selector(&set.spec.selector, pods.to_vec()).0;
         pods.retain(|pod| pod.metadata.controller().is_some());
@@ -499,7 +501,8 @@ impl World {
         self.each(|pod| pod["created"][container]["env"].clone())
     }
 
-    /// For each pod, when its containers were to be restarted as each of them was created; null where nothing was said.
+    /// For each pod, the restart time that each of its containers was created with; null if there
+    /// was none.
     pub(super) fn restarted_at(&self) -> Vec<Vec<Value>> {
         let of = |pod: &Value| {
             pod["created"]
@@ -529,7 +532,7 @@ impl World {
         self.each(|pod| pod["metadata"]["annotations"][key].clone())
     }
 
-    /// By revision name: a label.
+    /// The revisions with this label, by name.
     pub(super) fn revision_labels(&self, label: &str) -> Vec<String> {
         let with = |revision: &&Value| revision["metadata"]["labels"][label].is_string();
         self.revisions

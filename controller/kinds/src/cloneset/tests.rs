@@ -181,14 +181,14 @@ fn what_cannot_go_in_place_recreates_or_is_refused_by_name() {
         "the remedy: {}",
         condition.message
     );
-    // The author goes back: the condition is gone.
+    // The author changes the template back: the condition is gone.
     world.set_template(template("web:1"));
     world.settle();
     assert_eq!(world.status().conditions, []);
 }
 
-/// Two pods that may only be updated in place, one of them on its way from web:1 to web:2, when the template becomes one
-/// that cannot be reached so.
+/// Two pods that may only be updated in place. One of them is on its way from web:1 to web:2, when
+/// the template changes to one that no update in place can reach.
 fn refused_halfway(grace: i64) -> (World, Vec<String>) {
     let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": grace}});
     let mut world = World::settled(2, template("web:1"), strategy("InPlaceOnly", grace));
@@ -206,7 +206,7 @@ fn refused_halfway(grace: i64) -> (World, Vec<String>) {
 
 #[test]
 fn an_update_that_is_refused_halfway_leaves_no_pod_out_of_service() {
-    // With a grace period its image has not changed yet; without one it runs web:2.
+    // With a grace period the pod's image has not changed yet; without one the pod runs web:2.
     for (grace, images) in [(30, ["web:1", "web:1"]), (0, ["web:1", "web:2"])] {
         let (mut world, before) = refused_halfway(grace);
         world.settle();
@@ -459,8 +459,8 @@ fn apply(world: &mut World, change: &Change) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between: no plan takes more out of service, or creates more, than the limits allow, and in
-    /// the end every pod runs the template.
+    /// In every order of steps: no plan takes more pods out of service, or creates more, than the
+    /// limits allow, and in the end every pod runs the template.
     #[test]
     fn limits_hold_at_every_instant_and_every_rollout_ends(
         changes in prop::collection::vec(change(), 1..40),
@@ -569,7 +569,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     assert!(running.starts_with("web-"), "{running}");
     Arc::make_mut(&mut world.set).metadata.generation = Some(2);
     world.set_template(template("web:2"));
-    // The status of the round that writes the revision, as of before the write.
+    // The status of the round that writes the revision, as before the write.
     let (snapshot, plan) = (world.snapshot(), world.plan());
     let pending = super::status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
     assert_eq!(
@@ -683,7 +683,7 @@ fn each_side_of_the_work_tells_its_own_failure() {
             )
         });
         assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");
-        // It stays while it fails, and goes when it does not.
+        // The condition stays while the write fails, and is removed when it does not.
         let status = super::status(&snapshot, &plan, &outcome, world.now());
         Arc::make_mut(&mut snapshot.set).status = status;
         assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");

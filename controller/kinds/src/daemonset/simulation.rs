@@ -1,4 +1,5 @@
-//! A small world for tests: an apiserver that applies plans, and kubelets that follow when they are told to.
+//! A small world for tests: an apiserver that applies plans, and kubelets that follow when a test
+//! runs them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::model::{containers, health};
 
 pub(super) type World = world::World<DaemonSetOwner>;
 
-/// What only worlds of DaemonSets have.
+/// The parts that only worlds of DaemonSets have.
 #[derive(Default)]
 pub(crate) struct More {
     /// Nodes by name, as the apiserver has them.
@@ -89,7 +90,7 @@ impl World {
         world
     }
 
-    /// The same, with all pods made.
+    /// The same, with all pods created.
     pub(super) fn settled(nodes: usize, fields: Value) -> Self {
         let mut world = Self::new(nodes, fields);
         world.settle();
@@ -105,7 +106,7 @@ impl World {
         );
     }
 
-    /// A node is as this merge patch says.
+    /// Changes a node by a merge patch.
     pub(super) fn change_node(&mut self, name: &str, patch: &Value) {
         if let Some(node) = self.nodes.get_mut(name) {
             apiserver::merge(node, patch);
@@ -167,7 +168,7 @@ impl World {
         }
     }
 
-    /// One sync of the scheduler and the kubelet for this pod; of a node that is away there is none.
+    /// One sync of the scheduler and the kubelet for this pod. A node that is not ready makes none.
     pub(super) fn run_kubelet(&mut self, name: &str) {
         let (id, now) = (self.next(), self.now);
         let Some(pod) = self.pods.get(name) else {
@@ -211,7 +212,7 @@ impl World {
         publish(pod, serves, now);
     }
 
-    /// The daemons of ready nodes stop the containers that are to be created anew.
+    /// The daemons of ready nodes stop the containers that must be created anew.
     pub(super) fn run_daemons(&mut self) {
         let ready: Vec<_> = self
             .nodes
@@ -227,7 +228,7 @@ impl World {
             .for_each(containers::stop);
     }
 
-    /// The pod's container fails until it is made from another image.
+    /// The pod's container fails until it is created from another image.
     pub(super) fn break_pod(&mut self, name: &str) {
         let now = self.now;
         let Some(pod) = self
@@ -266,8 +267,8 @@ impl World {
         }
     }
 
-    /// Writes the newest revision once more, with this number and name, as another controller may. The hash of the one that was
-    /// copied; `None` where the name is taken.
+    /// Writes the newest revision once more, with this number and name, as another controller may.
+    /// Returns the hash of the copied revision; `None` if the name exists.
     pub(super) fn duplicate_revision(&mut self, number: i64, name: &str) -> Option<String> {
         let newest = self
             .revisions

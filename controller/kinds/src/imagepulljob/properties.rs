@@ -1,4 +1,4 @@
-//! What holds of jobs whatever happens around them.
+//! Properties of jobs in every order of steps around them.
 
 use berth_workload::objects::intstr::{self, Round};
 use proptest::prelude::*;
@@ -93,8 +93,8 @@ fn apply(world: &mut World, change: &Change) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between: no job makes more nodes pull than it may, every job ends, and none leaves anything
-    /// behind but what others want.
+    /// In every order of steps: no job makes more nodes pull than it may, every job ends, and none
+    /// leaves entries behind except those that other owners want.
     #[test]
     fn jobs_keep_their_limits_and_end(changes in prop::collection::vec(change(), 1..40)) {
         let mut world = World::new(4);
@@ -139,7 +139,8 @@ proptest! {
         prop_assert_eq!(world.entries().len(), 1, "what was put in by hand: {:?}", world.entries());
     }
 
-    /// The same when every plan rests on an old view: the server's preconditions keep it harmless.
+    /// The same if every plan is based on an old view: the apiserver's preconditions keep it
+    /// harmless.
     #[test]
     fn an_old_view_does_no_harm(changes in prop::collection::vec(change(), 1..20), parallelism in 1usize..3) {
         let mut world = World::new(4);

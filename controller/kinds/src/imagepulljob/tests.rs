@@ -76,7 +76,7 @@ fn nodes_are_asked_so_many_at_a_time() {
     }
 }
 
-/// The clock of whoever began the job was ahead of ours.
+/// The clock of the controller that began the job was ahead.
 #[test]
 fn the_longest_deadline_from_a_time_to_come_is_no_panic() {
     let mut world = World::new(1);

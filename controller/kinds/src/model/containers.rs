@@ -1,5 +1,6 @@
-//! The containers of a simulated pod. Beside what the server holds, a pod has `created`: by container, the image and the
-//! variables that it was created from, when it was to be restarted by then, and whether it was stopped.
+//! The containers of a simulated pod. In addition to the apiserver's fields, a pod has `created`.
+//! By container, `created` has the image and the variables of the container's creation, the restart
+//! time that was wanted then, and whether the container was stopped.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::nodeimage;
 
-/// Creates every container that is missing, stopped, or of another image than the spec's, unless its barrier's key is
-/// missing. A slow one is ready the next time.
+/// Creates every container that is missing, stopped, or of another image than the spec's, unless
+/// its barrier's key is missing. A slow container becomes ready at the next call.
 pub(crate) fn sync(pod: &mut Value, id: u64, barrier: Option<&Value>, slow: bool) {
     let statuses = pod
         .pointer_mut("/status/containerStatuses")
@@ -57,7 +58,7 @@ pub(crate) fn crash(pod: &mut Value, id: u64) {
     }
 }
 
-/// What a daemon is asked, as if its NodeImage were always up to date.
+/// The entry for the daemon, as if its NodeImage were always up to date.
 fn question(pod: &Value) -> BTreeMap<String, InspectEnv> {
     let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
     let env = nodeimage::question(&typed).env;
@@ -66,7 +67,8 @@ fn question(pod: &Value) -> BTreeMap<String, InspectEnv> {
         .collect()
 }
 
-/// Stops the containers of the right image with other variables than wanted, and those that are to run no more.
+/// Stops containers of the right image with wrong variables, and containers that must not run any
+/// more.
 pub(crate) fn stop(pod: &mut Value) {
     for (name, asked) in question(pod) {
         let statuses = pod["status"]["containerStatuses"]
@@ -89,7 +91,7 @@ pub(crate) fn stop(pod: &mut Value) {
     }
 }
 
-/// What the daemon says about the pod's containers.
+/// The daemon's report about the pod's containers.
 pub(crate) fn inspected(pod: &Value) -> Vec<InspectedContainer> {
     let asked = question(pod);
     let statuses = pod["status"]["containerStatuses"]
@@ -145,7 +147,7 @@ fn environment(pod: &Value, container: &Value) -> Value {
     env
 }
 
-/// A new container of what is in `created`. Images named `same` share one digest.
+/// Starts a new container from the values in `created`. Images named `same` have the same digest.
 fn start(pod: &mut Value, name: &str, id: u64) {
     let image = pod["created"][name]["image"].as_str().unwrap().to_owned();
     let digest = if image.starts_with("same:") {

@@ -1,4 +1,5 @@
-//! A small world for tests of owners of pods: an apiserver that applies plans, and nodes that follow when they are told to.
+//! A small world for tests of owners of pods: an apiserver that applies plans, and nodes that
+//! follow when a test runs them.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -28,13 +29,13 @@ use super::containers;
 
 /// An owner of pods that has a small world.
 pub(crate) trait Simulated: PodOwner<Object: DeserializeOwned, Status: Serialize> {
-    /// What only worlds of this kind have.
+    /// The parts that only worlds of this kind have.
     type More;
 
     /// Writes the status.
     fn set_status(set: &mut Self::Object, status: Option<Self::Status>);
 
-    /// What the controller sees.
+    /// The objects that the controller sees.
     fn snapshot(world: &World<Self>) -> Snapshot<Self>;
 
     /// One write.
@@ -47,28 +48,28 @@ pub(crate) trait Simulated: PodOwner<Object: DeserializeOwned, Status: Serialize
         Outcome::default()
     }
 
-    /// What the scheduler does after a step.
+    /// The scheduler's work after a step.
     fn schedule(_: &mut World<Self>) {}
 
     /// One sync of each daemon and each kubelet.
     fn run_nodes(world: &mut World<Self>);
 }
 
-/// What there is.
+/// The stored objects.
 pub(crate) struct World<K: Simulated> {
     pub(crate) set: Arc<K::Object>,
     pub(crate) gates: Gates,
-    /// May resources change in place?
+    /// Whether resources may change in place.
     pub(crate) resize: Ability,
     pub(crate) pods: Objects,
     pub(crate) claims: Claims,
     pub(crate) revisions: Objects,
-    /// What the controller knows of ended pods.
+    /// The controller's records of ended pods.
     pub(crate) ended: K::Ended,
     pub(crate) now: Timestamp,
     pub(crate) counter: u64,
     pub(crate) last: Plan,
-    /// What failed of it.
+    /// The failures of the last plan.
     pub(crate) outcome: Outcome,
     pub(crate) more: K::More,
 }
@@ -136,7 +137,8 @@ impl<K: Simulated> World<K> {
         revisions
     }
 
-    /// What the daemon of a node reports besides what the node has: every container with what it was created from.
+    /// The node's NodeImage, with the daemon's report of every container and what it was created
+    /// from.
     pub(crate) fn node_image(&self, node: &Value) -> Arc<NodeImage> {
         let mut node: NodeImage = serde_json::from_value(node.clone()).unwrap();
         let inspect = |pod: &Value| InspectedPod {
@@ -149,7 +151,8 @@ impl<K: Simulated> World<K> {
         Arc::new(node)
     }
 
-    /// The objects as the controller reads them, with what these give of only this kind: its pods, strays, and pods of others.
+    /// The objects as the controller reads them. `own` gives the parts of this kind from its pods,
+    /// strays, and pods of others.
     pub(crate) fn seen(
         &self,
         own: impl FnOnce(&mut Vec<Arc<Pod>>, &mut Vec<Arc<Pod>>, &[Arc<Pod>]) -> K,
@@ -220,7 +223,8 @@ impl<K: Simulated> World<K> {
         status(&self.snapshot(), &self.last, &self.outcome, self.now).unwrap_or_default()
     }
 
-    /// What an apiserver makes of writes to pods and revisions. False for those to others.
+    /// Applies writes to pods and revisions as an apiserver does. False for writes to other
+    /// objects.
     pub(crate) fn write_pod_or_revision(&mut self, action: &Action) -> bool {
         let now = json!(self.now);
         let written = match action {
@@ -247,7 +251,8 @@ impl<K: Simulated> World<K> {
         true
     }
 
-    /// Runs everything until nothing happens. Returns the writes to pods.
+    /// Runs the controller and the nodes until nothing changes. Returns the number of writes to
+    /// pods.
     pub(crate) fn settle(&mut self) -> usize {
         let mut writes = 0;
         for _ in 0..300 {
@@ -257,7 +262,7 @@ impl<K: Simulated> World<K> {
             let before = self.pods.clone();
             K::run_nodes(self);
             let nodes_rest = self.pods == before;
-            // Nothing but a pod that has ended is waited for so long.
+            // Only a pod that has ended makes the plan wait so long.
             let wait = plan
                 .look_again
                 .filter(|wait| nodes_rest && plan.is_idle() && wait.as_secs() > 60);
@@ -269,7 +274,7 @@ impl<K: Simulated> World<K> {
         panic!("it does not come to rest: {:#?}", self.plan());
     }
 
-    /// Somebody deletes the pod.
+    /// A user deletes the pod.
     pub(crate) fn delete(&mut self, name: &str) {
         let now = json!(self.now);
         if let Some(pod) = self.pods.get_mut(name) {

@@ -180,7 +180,7 @@ fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
     });
     let pods = [("a", true), ("b", true), ("c", true), ("d", true)];
     let mut snapshot = snapshot(json!({"maxUnavailable": 3}), left, 4, &pods);
-    // It came when the one that had its name was gone.
+    // The pod was created when the previous pod of its name was gone.
     let young = Arc::make_mut(&mut snapshot.view.pods[2]);
     young.metadata.creation_timestamp = Some(now() - SignedDuration::from_secs(1));
     let next = status(&snapshot, now());
@@ -192,7 +192,7 @@ fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
     };
     assert_eq!(charged(&next), ["DELETE a", "UPDATE b"]);
     assert_eq!(numbers(&next), [1, 2, 1, 4]);
-    // The next count has the ledger, and charges nobody anew.
+    // The next count has the ledger, and adds no charge.
     Arc::make_mut(&mut snapshot.budget).status = Some(next.clone());
     snapshot.view.seen_for = vec![Duration::ZERO; 2];
     assert_eq!(charged(&status(&snapshot, now())), charged(&next));
@@ -261,7 +261,7 @@ fn min_available_as_a_number_needs_no_total() {
             false,
             [0, 0, 0, 0],
         ),
-        // Which pods are meant the workload alone says.
+        // Only the workload says which pods it means.
         (by_target, Value::Null, false, [0, 0, 0, 0]),
     ] {
         let mut unknown = snapshot(spec.clone(), status_, 0, &pods);
@@ -298,7 +298,7 @@ fn min_available_as_a_number_needs_no_total() {
             is_counted,
             "{spec}"
         );
-        // In a federation with parts of all pods too few would be expected of it.
+        // In a federation, with parts of all pods, too few pods would be expected of the budget.
         let mut budget = (*unknown.budget).clone();
         budget.status = Some(next.clone());
         assert!(Brings::of_unavailable(&budget).is_err(), "{spec}");
@@ -357,7 +357,7 @@ fn while_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() 
         );
         Arc::make_mut(&mut snapshot.budget).status = Some(next);
     }
-    // A build that knew only views of counts has left nothing.
+    // A build that knew only views of counts has left no entries.
     let left = json!({"observedGeneration": 1, "ledger": {}});
     Arc::make_mut(&mut snapshot.budget).status = serde_json::from_value(left).unwrap();
     snapshot.view.expected = unknown();

@@ -1,4 +1,4 @@
-//! What is decided for SidecarSets, by table.
+//! Tables of decisions about SidecarSets.
 
 mod natives;
 mod shared;
@@ -77,7 +77,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
     snapshot
 }
 
-/// The variables of a container that the webhook put there.
+/// The variables of a container that the webhook added.
 pub(super) fn mark() -> Value {
     json!([{"name": IS_INJECTED, "value": "true"}])
 }
@@ -105,8 +105,8 @@ pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
     })
 }
 
-/// The pod as one that an update patched so many seconds ago, and that was Ready until then, or
-/// not.
+/// The pod after an update patched it so many seconds ago. `was_ready` is whether it was Ready
+/// until then.
 pub(super) fn patched(mut pod: Value, seconds_ago: i64, was_ready: bool) -> Value {
     let at = Timestamp::from_second(NOW.as_second() - seconds_ago).unwrap();
     let state = json!({"log": {"revision": "h2", "updateTimestamp": at, "berthWasReady": was_ready, "berthVerifiedBy": "pod"}});
@@ -338,7 +338,7 @@ fn a_pod_that_differs_in_more_than_images_is_told_and_left_alone() {
             .not_upgradable,
         1
     );
-    // What is said already is said once, and taken back when it is so no more.
+    // A condition that is already true is not written again, and is written anew once it changes.
     other["status"]["conditions"] =
         json!([{"type": UPGRADABLE, "status": "False", "message": r#"{"log":false}"#}]);
     assert!(decide(&super::tests::snapshot(&json!({}), &[other.clone()]), NOW).is_idle());
@@ -375,7 +375,7 @@ fn pod_without_the_mark_is_no_member() {
                 if hash == "h2" { is_member } else { 0 },
                 "{hash}: {env}"
             );
-            // The controller writes nothing to a pod that is none of its own.
+            // The controller writes nothing to a pod without the SidecarSet's containers.
             let is_updated = is_member == 1 && hash == "h1";
             assert_eq!(
                 !updated(&decide(&snapshot, NOW)).is_empty(),
@@ -391,7 +391,7 @@ fn pod_without_the_mark_is_no_member() {
     }
 }
 
-/// A pod whose `mesh` is two containers of these images, of which the first works.
+/// A pod whose `mesh` is a pair of containers with these images. The first one works.
 pub(super) fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Value {
     let mut pod = pod("a", hash, ready == [true, true]);
     let container =
@@ -407,7 +407,7 @@ pub(super) fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool
     let annotations = &mut pod["metadata"]["annotations"];
     annotations[WORKING] = json!(json!({"mesh": working}).to_string());
     annotations["version.sidecarset.kruise.io/mesh-1"] = json!("50");
-    // The other one's version, as long as both work.
+    // The version of the other container, as long as both work.
     let other = if working == "mesh-2" { "50" } else { "0" };
     annotations[format!("versionalt.sidecarset.kruise.io/{working}")] = json!(other);
     pod
@@ -453,7 +453,8 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
         Some("77")
     );
 
-    // The new one is not ready yet; then it is, and the old one becomes the empty one, also where updates are paused by now.
+    // At first the new container is not ready. Then it is, and the old one gets the empty image,
+    // even if updates are paused by then.
     for (ready, strategy, resets) in [
         ([true, false], json!({}), false),
         ([true, true], json!({}), true),
@@ -534,7 +535,7 @@ fn another_empty_image_changes_no_pod_and_one_of_two_containers_always_works() {
         0,
         "its empty container has the empty image of before"
     );
-    // Whoever takes the annotation away takes no container out of service.
+    // Removing the annotation takes no container out of service.
     idle["metadata"]["annotations"]
         .as_object_mut()
         .unwrap()
@@ -571,7 +572,7 @@ fn who_leads_anew_says_nothing_else_of_injection_before_it_knows() {
 
 #[test]
 fn a_rollback_halfway_goes_to_the_container_that_is_not_proven() {
-    // mesh-2 got mesh:9, which never came; now mesh:2 is wanted.
+    // mesh-2 got mesh:9, which never ran; now mesh:2 is wanted.
     let pod = hot_pod(["mesh:1", "mesh:9"], "h9", "mesh-2", [true, false]);
     let mut pod = pod;
     pod["status"]["containerStatuses"][2]["state"] =
@@ -594,7 +595,8 @@ fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
             .to_string()
     };
     let crash = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-    // mesh-2 got mesh:9, and mesh-1 is not the empty one yet, for the pod's own container is not ready; now mesh:2 is wanted.
+    // mesh-2 got mesh:9, and mesh-1 does not have the empty image yet, because the pod's own
+    // container is not ready; now mesh:2 is wanted.
     for (what, images, ready, is_proven, expected) in [
         (
             "the new one serves",
@@ -737,7 +739,7 @@ fn pods_are_counted_by_what_they_have() {
 #[test]
 fn a_pod_is_missed_only_if_it_was_created_while_the_selectors_were_as_they_are() {
     let now: Timestamp = "2026-01-10T00:00:00.5Z".parse().unwrap();
-    // The SidecarSet is of 2026-01-02.
+    // The SidecarSet was created on 2026-01-02.
     let bare = |name: &str, made: &str| {
         let mut pod = pod(name, "h2", true);
         pod["metadata"]["annotations"] = json!({});
@@ -837,7 +839,7 @@ mod properties {
     use super::*;
 
     proptest! {
-        /// Whatever state the pods are in, the limits hold for what is decided.
+        /// Decisions keep the limits in every state of the pods.
         #[test]
         fn an_update_keeps_to_max_unavailable_and_partition(
             states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>()), 0..12),
@@ -864,7 +866,7 @@ mod properties {
             let out = states.iter().filter(|(updated, ready, _)| *updated && !ready).count();
             let serving = chosen.iter().filter(|name| of(name).1).count();
             prop_assert!(serving == 0 || out + serving <= max_unavailable, "{out} are out, {serving} more go");
-            // Pods that do not serve go before those that do.
+            // Pods that do not serve come before those that do.
             let left = states.iter().enumerate().filter(|(n, (updated, ready, upgradable))| {
                 !updated && !ready && *upgradable && !chosen.contains(&format!("p{n}"))
             });

@@ -1,4 +1,5 @@
-//! A small world for tests: an apiserver that applies plans, and kubelets that follow when they are told to.
+//! A small world for tests: an apiserver that applies plans, and kubelets that follow when a test
+//! runs them.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::model::{containers, health};
 
 pub(super) type World = world::World<StatefulSetOwner>;
 
-/// What only worlds of StatefulSets have.
+/// The parts that only worlds of StatefulSets have.
 #[derive(Default)]
 pub(crate) struct More {
     /// Pods that their kubelets do not end.
@@ -91,7 +92,7 @@ impl Simulated for StatefulSetOwner {
 }
 
 impl World {
-    /// A set of so many replicas, with these fields of the spec besides.
+    /// A set with so many replicas, and with these other fields of the spec.
     pub(super) fn new(replicas: i32, fields: Value) -> Self {
         let mut spec = json!({
             "replicas": replicas, "selector": {"matchLabels": {"app": "db"}}, "serviceName": "db",
@@ -107,7 +108,7 @@ impl World {
         world
     }
 
-    /// The same, with all pods made.
+    /// The same, with all pods created.
     pub(super) fn settled(replicas: i32, fields: Value) -> Self {
         let mut world = Self::new(replicas, fields);
         world.settle();
@@ -166,7 +167,7 @@ impl World {
         publish(pod, serves, now);
     }
 
-    /// The pod's container fails until it is made from another image.
+    /// The pod's container fails until it is created from another image.
     pub(super) fn break_pod(&mut self, name: &str) {
         let now = self.now;
         let Some(pod) = self
@@ -221,7 +222,7 @@ impl World {
     }
 }
 
-/// What a plan does to pods and claims, a word and a name each.
+/// The plan's writes to pods and claims, each as a word and a name.
 pub(super) fn told(plan: &Plan) -> Vec<String> {
     let of = |action: &Action| {
         let verb = action.deed();

@@ -14,7 +14,7 @@ fn a_failed_pod_fails_the_job_and_what_runs_is_deleted_while_what_has_ended_stay
     world.finish(&world.pod_of("n0"), "Succeeded");
     world.finish(&world.pod_of("n1"), "Failed");
     world.see();
-    // The verdict is written first: whoever crashes behind it finds it.
+    // The verdict is written first, so that a controller which restarts after a crash finds it.
     assert!(world.plan().is_idle());
     world.settle();
     assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 1, 2]));

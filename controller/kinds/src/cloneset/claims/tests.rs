@@ -62,7 +62,7 @@ fn name_of(world: &World, at: usize) -> Option<String> {
     world.pods.keys().nth(at).cloned()
 }
 
-/// Somebody else deletes a pod. It stays while its containers end.
+/// A user deletes a pod. The pod stays while its containers end.
 fn delete_by_hand(world: &mut World, at: usize) {
     if let Some(name) = name_of(world, at) {
         let now = world.now();
@@ -70,7 +70,7 @@ fn delete_by_hand(world: &mut World, at: usize) {
     }
 }
 
-/// The kubelet is done with the pods that are being deleted.
+/// The kubelet ends the pods that are being deleted.
 fn end_deleted(world: &mut World) {
     world
         .pods
@@ -161,7 +161,7 @@ fn a_claim_that_is_on_its_way_out_is_left_alone() {
     for claim in world.claims.stored().values_mut() {
         let name = claim["metadata"]["name"].as_str().unwrap();
         if name.ends_with(&id) {
-            // Something else than a pod holds it.
+            // Another object than a pod holds it.
             claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
     }
@@ -277,7 +277,7 @@ fn without_reuse_claims_go_with_their_pod_whoever_deletes_it() {
     world.settle();
     assert_eq!(claims(&world).len(), 4);
     assert!(!world.pods.contains_key(&id), "the next pod has another id");
-    // A pod that was gone before anybody saw it going.
+    // A pod that was gone before the controller saw its deletion.
     let name = name_of(&world, 0).unwrap();
     world.pods.remove(&name);
     let plan = world.step();
@@ -538,7 +538,7 @@ fn apply(world: &mut World, change: &Change) {
     }
 }
 
-/// Every pod that may run has all its claims, and none of them goes.
+/// Every pod that may run has all its claims, and no such claim is being deleted.
 fn has_its_claims(world: &World) -> Result<(), TestCaseError> {
     let sound: BTreeSet<_> = world
         .claims
@@ -569,8 +569,8 @@ fn has_its_claims(world: &World) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever happens, and at whichever write the controller dies: a pod has its claims as long as it lives, and in the
-    /// end there is no claim but those of pods and those that wait for one.
+    /// In every order of steps, and at whichever write the controller dies: a pod has its claims as
+    /// long as it lives, and in the end only claims of pods and claims that wait for a pod exist.
     #[test]
     fn no_claim_is_lost_and_none_is_left_behind(
         changes in prop::collection::vec(change(), 1..40),
@@ -590,7 +590,7 @@ proptest! {
             has_its_claims(&world)?;
         }
         let reuse = world.set.spec.scale_strategy.enable_pvc_reuse;
-        // What waits for a pod gets one.
+        // A claim that waits for a pod gets one.
         let ids: BTreeSet<_> = world.claims.seen().iter().map(|c| super::instance(&c.metadata).to_owned()).collect();
         let replicas = i32::try_from(ids.len()).unwrap() + 1;
         if reuse {
@@ -609,7 +609,8 @@ proptest! {
         prop_assert_eq!(status.available_replicas, world.set.spec.replicas.unwrap());
     }
 
-    /// While nobody deletes a pod and the controller dies at no write, claims are made for new pods alone.
+    /// While no user deletes a pod and the controller dies at no write, claims are created for new
+    /// pods alone.
     #[test]
     fn claims_are_made_for_new_pods_alone(replicas in prop::collection::vec(0i32..6, 1..8), reuse in any::<bool>()) {
         let mut world = world(1, "ReCreate", reuse);

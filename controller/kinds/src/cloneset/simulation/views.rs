@@ -1,8 +1,10 @@
-//! The small world as a controller sees it: late, kind by kind, and through its own deaths.
+//! The small world as a controller sees it: late, kind by kind, and across restarts of the
+//! controller.
 //!
-//! An apiserver tells of the changes of one kind in their order, and of one kind later than of another; a list is the newest
-//! state. A controller does not decide before it has seen its own writes, and writes to an object only if it is the one that it
-//! means. What it is made of is the real decision; what it knows is what was delivered.
+//! An apiserver sends the changes of one kind in their order, and those of one kind later than
+//! those of another; a list is the newest state. A controller does not decide before it has seen
+//! its own writes, and writes to an object only if its uid is the expected one. The decision is the
+//! product's, and the controller knows only the events that were delivered.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -32,39 +34,42 @@ impl Kind {
     ];
 }
 
-/// What a controller does that it must not: each is to be found.
+/// A fault of the controller: the tests must find each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cloneset) enum Planted {
     Nothing,
-    /// It brings back into service only pods that it created or changed in this very life.
+    /// It brings only pods back into service that it created or changed since its own start.
     KnowsOnlyItsLife,
     /// It decides before it has seen its own writes.
     SeesNotItsOwn,
-    /// A list adds and changes, and never takes away: it relies on being told of every deletion.
+    /// A list adds and changes objects, and never removes any: the controller relies on an event
+    /// for every deletion.
     RemembersTheGone,
-    /// It takes for its own what names its CloneSet's uid, wherever that is and whatever the owner's kind.
+    /// It takes an object for its own if an owner reference has the CloneSet's uid, regardless of
+    /// the object's namespace and the owner's kind.
     BelievesUids,
 }
 
 /// The object of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// The one that is meant, or none where one is to be created.
+    /// The expected object, or none if the write creates one.
     Meant,
-    /// It is there already.
+    /// It exists already.
     Done,
-    /// None, or another one.
+    /// No object, or another one.
     Other,
 }
 
-/// The objects of a kind as they were told so far, and what is still to be told. Each version is decoded once.
+/// The objects of a kind as delivered so far, and the events that are still to be delivered. Each
+/// version is decoded once.
 #[derive(Debug)]
 struct Watched<T> {
     seen: BTreeMap<String, Arc<T>>,
-    /// As it was when it was last looked at for changes.
+    /// The state at the last check for changes.
     last: BTreeMap<String, (Value, Arc<T>)>,
     to_tell: VecDeque<(String, Option<Arc<T>>)>,
-    /// So many of these the controller waits for.
+    /// How many of these events the controller waits for.
     own: usize,
 }
 
@@ -80,7 +85,7 @@ impl<T> Default for Watched<T> {
 }
 
 impl<T: serde::de::DeserializeOwned> Watched<T> {
-    /// Gives what has changed its next versions.
+    /// Gives changed objects their next versions.
     fn record(&mut self, actual: &mut BTreeMap<String, Value>, version: &mut u64) {
         for (name, object) in actual.iter_mut() {
             if self.last.get(name).is_some_and(|(last, _)| last == object) {
@@ -127,7 +132,7 @@ impl<T: serde::de::DeserializeOwned> Watched<T> {
         self.own = 0;
     }
 
-    /// As they were last recorded.
+    /// The objects as they were last recorded.
     fn stored(&self) -> Vec<Arc<T>> {
         self.last
             .values()
@@ -140,7 +145,7 @@ impl<T: serde::de::DeserializeOwned> Watched<T> {
     }
 }
 
-/// A world and its controller's view of it.
+/// A world, and the controller's view of it.
 pub(in crate::cloneset) struct Views {
     pub(in crate::cloneset) world: World,
     planted: Planted,
@@ -152,15 +157,15 @@ pub(in crate::cloneset) struct Views {
     own_sets: usize,
     nodes: BTreeMap<Box<str>, Arc<NodeImage>>,
     version: u64,
-    /// Pods that were created or changed in this life.
+    /// Pods that the controller created or changed since its start.
     touched: BTreeSet<String>,
-    /// What no write may do, and one did.
+    /// Forbidden effects that writes had.
     pub(in crate::cloneset) faults: Vec<String>,
     last: Plan,
 }
 
 impl Views {
-    /// Of a world, which is seen as it is.
+    /// A view of a world, which equals the world at first.
     pub(in crate::cloneset) fn of(mut world: World, planted: Planted) -> Self {
         world.foreign.is_believed = planted == Planted::BelievesUids;
         let (set, nodes) = (world.set.clone(), world.nodes());
@@ -189,7 +194,7 @@ impl Views {
         views
     }
 
-    /// Whatever was done to the world is now to be told.
+    /// Records all changes of the world as events to deliver.
     pub(in crate::cloneset) fn record(&mut self) {
         self.pods.record(&mut self.world.pods, &mut self.version);
         self.revisions
@@ -201,7 +206,7 @@ impl Views {
         }
     }
 
-    /// The next events of a kind arrive.
+    /// Delivers the next events of a kind.
     pub(in crate::cloneset) fn tell(&mut self, kind: Kind, events: usize) {
         match kind {
             Kind::Pods => self.pods.tell(events),
@@ -220,7 +225,7 @@ impl Views {
         }
     }
 
-    /// The watch of a kind has broken off: its objects are listed again.
+    /// The watch of a kind was interrupted: its objects are listed again.
     pub(in crate::cloneset) fn list(&mut self, kind: Kind) {
         let forgets = self.planted != Planted::RemembersTheGone;
         match kind {
@@ -241,7 +246,8 @@ impl Views {
         self.last = Plan::default();
     }
 
-    /// The CloneSet is deleted with `--cascade=orphan` and applied again. By the time that it is gone, what it left has no owner.
+    /// The CloneSet is deleted with `--cascade=orphan` and applied again. Once it is gone, its
+    /// objects have no owner.
     pub(in crate::cloneset) fn orphan(&mut self) {
         self.version += 1;
         let uid = format!("set-{}", self.version);
@@ -283,12 +289,13 @@ impl Views {
         }
     }
 
-    /// The controller's specs from the one that it sees to the one there is.
+    /// The specs from the one that the controller sees to the stored one.
     pub(in crate::cloneset) fn specs(&self) -> impl Iterator<Item = &CloneSet> {
         std::iter::once(&*self.set).chain(self.sets_to_tell.iter().map(|set| &**set))
     }
 
-    /// How many pods somebody has taken out of the selector, and the controller does not know it.
+    /// How many pods another writer has taken out of the selector without the controller having
+    /// seen it.
     pub(in crate::cloneset) fn unseen_strays(&self) -> usize {
         let strays = |pods: Vec<Arc<Pod>>| -> BTreeSet<Box<str>> {
             split_by_selector(&self.set.spec.selector, pods)
@@ -302,7 +309,8 @@ impl Views {
             .count()
     }
 
-    /// Of what there is, as it was last recorded. Old is what the spec calls so that the controller sees.
+    /// Counts the stored objects, as they were last recorded. A pod is old by the spec that the
+    /// controller sees.
     pub(in crate::cloneset) fn tally(&self) -> Tally {
         let mut revisions = self.revisions.stored();
         revision::sort(&mut revisions);
@@ -310,8 +318,8 @@ impl Views {
             .tally_of(&self.pods.stored(), &revisions, &self.set)
     }
 
-    /// Decides, if all its own writes were seen, and makes so many of the writes; then it dies, if there were more. Tells what
-    /// was done and what it left.
+    /// Decides, if all own writes were seen, and makes so many of the writes; then the controller
+    /// dies, if there were more. Returns the writes, each with the state after it.
     pub(in crate::cloneset) fn act(&mut self, writes: usize) -> Vec<(String, Tally)> {
         let waits = self.pods.own + self.revisions.own + self.claims.own + self.own_sets > 0;
         if waits && self.planted != Planted::SeesNotItsOwn {
@@ -372,14 +380,15 @@ impl Views {
         told_of
     }
 
-    /// Everything up to the write just made is waited for.
+    /// The controller must see everything up to the last write.
     fn expect(&mut self) {
         self.pods.own = self.pods.to_tell.len();
         self.revisions.own = self.revisions.to_tell.len();
         self.claims.own = self.claims.to_tell.len();
     }
 
-    /// It brings a pod into service that this life has not touched.
+    /// Whether the write brings a pod into service that this controller has not touched since its
+    /// start.
     fn is_strange(&self, action: &Action) -> bool {
         let Action::PatchPodStatus {
             target, conditions, ..
@@ -393,7 +402,7 @@ impl Views {
         opens && !self.touched.contains(&target.name)
     }
 
-    /// No image changes in a pod that serves.
+    /// Checks that no image changes in a pod that serves.
     fn look_at(&mut self, action: &Action) {
         match action {
             Action::CreatePod { body } => drop(self.touched.insert(name_of(&body.value()))),
@@ -418,7 +427,7 @@ impl Views {
         }
     }
 
-    /// What there is of the object that a write is for.
+    /// The stored object for a write.
     fn meets(&mut self, action: &Action) -> Found {
         let world = &mut self.world;
         let objects = match action.deed().resource.kind {
@@ -449,7 +458,7 @@ impl Views {
         }
     }
 
-    /// The controller has nothing to do, and nothing to wait for.
+    /// Whether the controller has nothing to do, and nothing to wait for.
     pub(in crate::cloneset) fn rests(&self) -> bool {
         self.last.is_idle() && self.last.look_again.is_none()
     }
@@ -459,7 +468,7 @@ fn name_of(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap().to_owned()
 }
 
-/// An earlier life may have created it: that is as good.
+/// An object that an earlier controller may have created counts as created.
 fn to_be_created(objects: &Objects, name: &str) -> Found {
     match objects.get(name) {
         None => Found::Meant,

@@ -6,7 +6,8 @@ use berth_workload::update::inplace::state::State;
 
 use super::*;
 
-/// `first` before `second` before `third`, of which the first and the third read the label `tier`.
+/// `first` starts before `second` and `second` before `third`. The first and the third read the
+/// label `tier`.
 fn ordered(first: u8, second: u8, third: u8, tier: u8) -> Value {
     let tier = tier.to_string();
     let read = json!([{"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]);
@@ -23,7 +24,7 @@ fn ordered(first: u8, second: u8, third: u8, tier: u8) -> Value {
     })
 }
 
-/// The same, and `first` names its cpu.
+/// The same, and `first` has a cpu request.
 fn sized(first: u8, second: u8, third: u8, tier: u8, cpu: u8) -> Value {
     let mut template = ordered(first, second, third, tier);
     template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu.to_string()}});
@@ -100,7 +101,7 @@ fn back_between_two_batches() {
     world.run_kubelets();
     world.step();
     assert_eq!(world.wanted_images()[0], ["first:2", "second:2", "third:1"]);
-    // The second stays; what was left of the update before is not forgotten.
+    // The second container stays; the rest of the previous update still happens.
     world.set_template(ordered(1, 2, 2, 1));
     world.settle();
     assert_eq!(
@@ -197,9 +198,9 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Whatever happens: no write of an update changes the image of a container while one of a higher priority does not run
-    /// what its pod wants, or is not ready. An update that begins takes ready or not ready as it finds it: what it changes
-    /// may be the remedy. And every update ends.
+    /// In every order of steps: no write of an update changes the image of a container while one of
+    /// a higher priority does not run its wanted image, or is not ready. An update may begin with
+    /// containers that are not ready, because its change may be the remedy. And every update ends.
     #[test]
     fn the_order_is_kept(acts in prop::collection::vec(act(), 1..40)) {
         let mut world = World::new(2, sized(1, 1, 1, 1, 1), strategy("InPlaceOnly", json!({"maxUnavailable": 2})));

@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use super::super::simulation::{World, template};
 use super::super::{Snapshot, decide, status};
 
-/// When pods of these tests were made, and things began.
+/// The time when the pods of these tests were created and their states began.
 const BEGAN: &str = "2026-01-01T00:00:00Z";
 
 fn at(seconds: i64) -> Timestamp {
     BEGAN.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-/// A CloneSet with one pod, which is as a new pod is on its node but for what is given.
+/// A CloneSet with one pod, which is like a new pod on its node except for the given fields.
 fn snapshot(pod: &Value, spec: &Value) -> Snapshot {
     let world = World::settled(
         1,
@@ -63,7 +63,7 @@ fn container(state: Value) -> Value {
     json!({"status": {"containerStatuses": [status]}})
 }
 
-/// A native sidecar that is to have the image `mesh:2`, beside a container that is ready.
+/// A native sidecar that must have the image `mesh:2`, beside a container that is ready.
 fn native(state: Value) -> Value {
     let mut status = json!({"name": "mesh", "containerID": "containerd://2", "ready": false});
     merge(&mut status, &state);
@@ -87,7 +87,8 @@ fn told(snapshot: &mut Snapshot, outcome: &Outcome, seconds: i64) -> Option<Clon
     told
 }
 
-/// What is the matter, the pod, the spec, after how many seconds it is told, the reason, words of the message.
+/// The case, the pod, the spec, the seconds until the condition reports the cause, the reason, and
+/// words of the message.
 type Case = (
     &'static str,
     Value,
@@ -128,7 +129,7 @@ fn cases() -> Vec<Case> {
     let preparing = json!({"metadata": {"labels": {
         "app": "web", "lifecycle.apps.kruise.io/state": "PreparingNormal",
     }}});
-    // An update to another tag of the image that it ran: its container's id is new, the image's is not.
+    // An update to another tag of the same image: the container's id is new, the image's is not.
     let revision = snapshot(&json!({}), &json!({})).revisions[0]
         .metadata
         .name
@@ -378,7 +379,8 @@ fn every_cause_is_told_in_time_with_pod_and_remedy() {
     for (what, pod, spec, after, reason, words) in cases() {
         let mut snapshot = snapshot(&pod, &spec);
         if after > 0 {
-            // A spec with hooks may be refused; nobody is told of the pod before its time.
+            // A spec with hooks may be refused; the condition does not mention the pod before its
+            // time.
             assert_eq!(
                 told(&mut snapshot, &Outcome::default(), 0).filter(|c| c.reason == reason),
                 None,
@@ -425,7 +427,7 @@ fn a_condition_rests_and_goes() {
         first.as_ref().map(|c| &*c.reason),
         Some("ContainerCrashLooping")
     );
-    // It runs for a moment, until it ends again.
+    // The pod runs for a moment, until it ends again.
     let with = |set: &Snapshot, pod: &Value| {
         let mut next = snapshot(pod, &json!({}));
         next.set = set.set.clone();
@@ -436,7 +438,7 @@ fn a_condition_rests_and_goes() {
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": BEGAN}]}});
     set = with(&set, &ready);
     assert_eq!(told(&mut set, &Outcome::default(), 10), None);
-    // A container that was restarted once and has still to get ready is no crash loop.
+    // A container that was restarted once and is not ready yet is no crash loop.
     set = with(&set, &crash(json!({"running": {}})));
     assert_eq!(told(&mut set, &Outcome::default(), 15), None);
     assert_eq!(

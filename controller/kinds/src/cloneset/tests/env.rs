@@ -168,7 +168,7 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
-    /// A pod that is in service has the variables that its metadata says, whatever happens in between.
+    /// A pod in service has the variables of its metadata, in every order of steps.
     #[test]
     fn who_serves_has_the_values_of_its_metadata(acts in prop::collection::vec(act(), 1..40)) {
         let mut world = World::settled(3, reading("web:0", "0", "0"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})));

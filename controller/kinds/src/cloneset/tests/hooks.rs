@@ -135,13 +135,13 @@ fn a_pod_beyond_the_replicas_waits_for_pre_delete_and_comes_back() {
             .contains("waits for hook preDelete: as long as the pod has label x.io/hook=on")
     );
     assert_eq!(world.status().available_replicas, 2);
-    // Wanted again: it is the very pod that comes back, and none is created.
+    // The replicas are wanted again: the same pod comes back, and none is created.
     let before = world.identities();
     scale(&mut world, 3);
     assert_eq!(kinds(&world.step()), ["PatchPodStatus"]);
     world.settle();
     assert_eq!((world.identities(), at(&world, NORMAL).len()), (before, 3));
-    // Not wanted again, and let go.
+    // The replica is no longer wanted, and the hook lets the pod go.
     scale(&mut world, 2);
     world.settle();
     world.hold(one(&world, PREPARING_DELETE), false, false);
@@ -191,7 +191,7 @@ fn what_is_marked_not_ready_never_comes_back() {
             (3, PREPARING_DELETE),
             "{which}"
         );
-        // It counts as long as it is there; once it is let go it is replaced.
+        // The pod counts as long as it exists; once the hook lets it go, a new pod replaces it.
         world.hold(held, false, false);
         world.settle();
         assert_eq!(
@@ -603,7 +603,7 @@ fn hooks() -> impl Strategy<Value = Value> {
         .prop_map(|(before, around, after)| json!({"preDelete": before, "inPlaceUpdate": around, "preNormal": after}))
 }
 
-/// Active pods, available ones, and old ones that are not on their way out.
+/// Active pods, available ones, and old ones that are not being deleted.
 fn tally(world: &World) -> (usize, usize, usize) {
     let pods = world.pods();
     let active = |pod: &&Arc<Pod>| pod.is_active();
@@ -631,8 +631,9 @@ fn tally(world: &World) -> (usize, usize, usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// Whatever the owner of the hooks does in between, and whenever the controller dies: no hook is passed over (the world sees to that at every write),
-    /// the limits hold at every instant, and once the owner does its work every rollout ends.
+    /// In every order of the hook owner's steps, and whenever the controller dies: no hook is
+    /// skipped (the world checks each write), the limits hold at every instant, and once the owner
+    /// does its work every rollout ends.
     #[test]
     fn hooks_are_honoured_and_every_rollout_ends(
         changes in prop::collection::vec(change(), 1..40),

@@ -1,8 +1,9 @@
-//! Histories in which the controller sees late what happens, or never, and dies between any two writes: no limit is broken at
-//! any write and no hook passed over, no pod lacks its claims, and in the end the pods are as the spec says.
+//! Histories in which the controller sees changes late or never, and dies between any two writes.
+//! No write breaks a limit or skips a hook, each pod keeps its claims, and in the end the pods
+//! match the spec.
 //!
-//! `BERTH_MODEL_STEPS` is how many steps are taken, in all histories together, and `BERTH_MODEL_SEED` which. Histories are drawn and
-//! shrunk by proptest.
+//! `BERTH_MODEL_STEPS` is the number of steps in all histories together, and `BERTH_MODEL_SEED` the
+//! seed of the histories. Proptest generates and shrinks the histories.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -19,18 +20,19 @@ use super::super::simulation::owner::{FINALIZER, LABEL};
 use super::super::simulation::views::{Kind, Planted, Views};
 use super::super::simulation::{World, partition, template};
 
-/// The image of the last template: no history has it.
+/// The image of the last template, which no history has.
 const LAST: &str = "web:last";
-/// In `make test`.
+/// Steps in `make test`.
 const STEPS: usize = 30_000;
-/// At most in one history, without what it takes to come to rest.
+/// Most steps in one history, without the steps until it comes to rest.
 const LONGEST: usize = 300;
-/// Most are shorter than this, and all where something is to be found: they are shrunk fastest.
+/// Most histories are shorter than this, and all are if a planted fault must be found: short
+/// histories are shrunk fastest.
 const SHORT: usize = 60;
-/// A planted fault is found within so many histories.
+/// A planted fault is found within this many histories.
 const ENOUGH: u32 = 2_000;
 
-/// Something that happens.
+/// A step of a history.
 #[derive(Debug, Clone)]
 enum Step {
     Image(&'static str),
@@ -43,12 +45,12 @@ enum Step {
     End(usize),
     Kubelets,
     OneKubelet(usize),
-    /// A kubelet has seen a pod's spec, and not come to its containers.
+    /// A kubelet has seen a pod's spec, and has not reached its containers yet.
     Acknowledge(usize),
     Time(i64),
-    /// The owner of the hooks does for every pod what its state asks for.
+    /// The owner of the hooks does the work that each pod's state asks for.
     Owner,
-    /// What nobody owns any more is deleted.
+    /// Objects without an owner are deleted.
     Garbage,
     /// Events of a kind arrive.
     Tell(Kind, usize),
@@ -56,9 +58,9 @@ enum Step {
     List(Kind),
     /// The controller decides and writes.
     Act,
-    /// The same, and it dies after so many writes.
+    /// The same, and the controller dies after so many writes.
     Die(usize),
-    /// It dies at rest.
+    /// The controller dies at rest.
     Restart,
     /// The CloneSet is deleted without its pods, and applied again.
     Orphan,
@@ -89,7 +91,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What holds for a whole history.
+/// The parameters of a whole history.
 #[derive(Debug, Clone)]
 struct Given {
     policy: &'static str,
@@ -97,7 +99,7 @@ struct Given {
     max_surge: usize,
     grace: i64,
     hooks: Hooks,
-    /// Each pod has a claim; may it be another pod's afterwards?
+    /// Each pod has a claim. The value says whether another pod may have the claim afterwards.
     claims: Option<bool>,
     planted: Planted,
 }
@@ -106,7 +108,7 @@ struct Given {
 enum Hooks {
     None,
     Labels,
-    /// Finalizers, and what is held takes no traffic.
+    /// Finalizers, and a pod that a hook holds takes no traffic.
     Finalizers,
 }
 
@@ -174,7 +176,7 @@ impl Given {
     }
 }
 
-/// A history that broke a promise: what happened, line by line, and what was wrong.
+/// A history that broke a law: its steps, line by line, and the fault.
 struct History {
     views: Views,
     given: Given,
@@ -183,7 +185,7 @@ struct History {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What comes of itself at the end tells less than what led there.
+        // The steps that led to the fault say more than the last steps, which follow by themselves.
         self.told
             .iter()
             .take(80)
@@ -234,7 +236,7 @@ impl History {
         self.has_its_claims()
     }
 
-    /// Every pod that may run has its claims, and none of them goes.
+    /// Every pod that may run has its claims, and no such claim is being deleted.
     fn has_its_claims(&self) -> Result<(), TestCaseError> {
         if self.given.claims.is_none() {
             return Ok(());
@@ -265,14 +267,16 @@ impl History {
         Ok(())
     }
 
-    /// Every write is held against the limits, of the spec that the controller sees or any later one.
+    /// Checks every write against the limits of the spec that the controller sees and of all later
+    /// ones.
     fn act(&mut self, writes: usize) -> Result<(), TestCaseError> {
         let replicas = || {
             self.views
                 .specs()
                 .map(|set| usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0))
         };
-        // Nobody can make up for what another has taken away unseen.
+        // The controller cannot make up for pods that another writer has taken away and that it has
+        // not seen.
         let lost = self.views.unseen_strays();
         let floor = replicas()
             .min()
@@ -319,7 +323,8 @@ impl History {
         Ok(())
     }
 
-    /// Everything is told, and nothing more is wanted than this: a last template, or that of now.
+    /// The controller sees everything, and the spec no longer changes: with a last template, or the
+    /// present one.
     fn settle(&mut self, replicas: i32, renews: bool) -> Result<(), TestCaseError> {
         self.told.push(format!(
             "{replicas} replicas, no partition, another template: {renews}"
@@ -394,8 +399,8 @@ impl History {
     }
 }
 
-/// Runs so many histories at a time. Tells how many steps were taken, and the first promise that was broken, in its shortest
-/// form. The seed says which histories.
+/// Runs this many histories at a time. Returns the number of steps, and the first law that was
+/// broken, in its shortest form. The seed determines the histories.
 fn run(planted: Planted, histories: u32, least: usize, seed: u64) -> (usize, Option<String>) {
     let taken = Cell::new(0);
     let config = Config {
@@ -435,8 +440,8 @@ fn run(planted: Planted, histories: u32, least: usize, seed: u64) -> (usize, Opt
     (taken.get(), found)
 }
 
-/// `make test` takes these histories every time: it is a change that fails it, not chance. Where steps are asked for, other
-/// histories are taken in every run.
+/// `make test` runs the same histories every time, so that a change makes it fail, and not chance.
+/// If the number of steps is given, every run has other histories.
 const SEED: u64 = 18;
 
 #[test]
@@ -460,7 +465,7 @@ fn whatever_is_seen_late_the_promises_hold() {
     println!("BERTH_MODEL_SEED={seed}: {taken} steps, nothing found");
 }
 
-/// A promise that the planted fault breaks: it is found, whatever the histories, as one of these.
+/// The planted fault breaks one of these laws, in every set of histories.
 fn assert_found(planted: Planted, laws: &[&str]) {
     let (_, found) = run(planted, ENOUGH, 0, SEED);
     let found = found.unwrap_or_else(|| panic!("{planted:?} breaks one of {laws:?}"));
@@ -496,7 +501,7 @@ fn a_controller_that_believes_the_uid_of_an_owner_is_found() {
     );
 }
 
-/// Another one in every run.
+/// A random number, which differs in every run.
 fn any_number() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()

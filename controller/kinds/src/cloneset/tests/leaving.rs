@@ -1,4 +1,4 @@
-//! Pods that go.
+//! Pods that are deleted.
 
 use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::lifecycle;
@@ -10,7 +10,7 @@ fn scale(world: &mut World, replicas: i32) {
     Arc::make_mut(&mut world.set).spec.replicas = Some(replicas);
 }
 
-/// Two pods, of which one is updated in place: its new container runs, and nobody has said so yet.
+/// Two pods. One is updated in place: its new container runs, and no kubelet has reported that yet.
 fn about_to_serve() -> World {
     let mut world = World::settled(
         2,
@@ -34,9 +34,10 @@ fn a_pod_that_is_deleted_is_not_put_back_into_service_before() {
         .position(|image| image == "web:2")
         .unwrap();
     world.ask_to_go(updated);
-    // It serves nobody, so the limits let it go.
+    // The pod serves no traffic, so the limits let it be deleted.
     assert_eq!(kinds(&world.plan()), ["DeletePod"]);
-    // A hook that holds it before its deletion is told of that, and the pod stays as it is otherwise.
+    // A hook that holds the pod before its deletion gets its state, and the pod otherwise stays as
+    // it is.
     for at in 0..2 {
         world.label(at, "x.io/hook", "on");
     }
@@ -100,7 +101,7 @@ fn what_serves_nobody_goes_whatever_max_unavailable_says() {
     (0..3).for_each(|at| world.ask_to_go(at));
     world.break_pod(0);
     world.break_pod(1);
-    // The two that are broken use up what may be unavailable, and the third waits for others.
+    // The two broken pods use up `maxUnavailable`, and the third waits for others.
     assert_eq!(kinds(&world.plan()), ["DeletePod"; 2]);
 }
 
@@ -116,7 +117,7 @@ fn the_pods_that_stay_are_spread_as_the_template_says() {
     );
     scale(&mut world, 2);
     let zones = [("n1", "east"), ("n2", "east"), ("n3", "west")];
-    // Whichever pod is alone in its zone, it stays.
+    // The pod that is alone in its zone stays.
     for alone in 0..3 {
         let mut snapshot = world.snapshot();
         let mut others = ["n1", "n2"].into_iter();

@@ -1,4 +1,4 @@
-//! Which pods a decision takes, and how many: in the small world, case by case.
+//! The number and the choice of pods in decisions, case by case, in the small world.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn names(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// The template changes, and its revision is written: the next decision may update.
+/// The template changes, and its revision is written: the next decision may update pods.
 fn roll_out(world: &mut World, image: &str) {
     world.set_template(template(image));
     world.step();
@@ -136,7 +136,7 @@ fn broken_pods_are_updated_first_and_all_at_once() {
     roll_out(&mut world, "web:2");
     let plan = world.step();
     assert_eq!(patched(&plan), broken);
-    // Until they serve, nothing else is taken.
+    // Until they serve, no other pod is updated.
     assert!(patched(&world.step()).is_empty());
     world.settle();
     assert_eq!(world.status().updated_available_replicas, 5);
@@ -180,7 +180,7 @@ fn broken_pods_wait_while_the_new_revision_fails() {
             .count(),
         1
     );
-    // The repair is not held up by either.
+    // Neither of them blocks the repair.
     roll_out(&mut world, "web:3");
     assert_eq!(patched(&world.step()).len(), 2);
     world.settle();
@@ -234,7 +234,8 @@ fn priority_and_scatter_say_who_is_next() {
 
 #[test]
 fn who_is_asked_to_go_by_case() {
-    // maxUnavailable, maxSurge, which pod is down, which is asked to go => created first, deleted at once
+    // maxUnavailable, maxSurge, the pod that is down, the pod with a request for deletion =>
+    // created first, deleted at once
     let table = [
         ((2, 1), Some(0), 1, (0, 1)),
         ((1, 1), Some(0), 1, (1, 0)),

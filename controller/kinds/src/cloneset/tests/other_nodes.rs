@@ -1,4 +1,4 @@
-//! A daemon speaks of the pods of its own node; its token lets it write that node's NodeImage only.
+//! A daemon reports pods of its own node; its token lets it write that node's NodeImage only.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn what_the_node_image_of_another_node_says_of_a_pod_is_no_proof() {
         "its own node's daemon is believed"
     );
 
-    // The same words, in the NodeImage of another node.
+    // The same report, in the NodeImage of another node.
     let said = own.node_images[&pod.spec.node_name].clone();
     let nodes = |name: &str| BTreeMap::from([(Box::from(name), said.clone())]);
     let elsewhere = Snapshot {
@@ -31,12 +31,12 @@ fn what_the_node_image_of_another_node_says_of_a_pod_is_no_proof() {
     };
     assert_eq!(elsewhere.scene().facts(&pod), NodeFacts::default());
 
-    // A pod that has no node yet is spoken of by nobody.
+    // No daemon reports a pod that has no node yet.
     let mut unbound = (*pod).clone();
     unbound.spec.node_name = "".into();
     assert_eq!(own.scene().facts(&unbound), NodeFacts::default());
 
-    // Its own node's daemon speaks of another pod.
+    // The daemon of the pod's node reports another pod.
     let mut other = (*pod).clone();
     other.metadata.uid = "another".into();
     assert!(own.scene().facts(&other).created.is_empty());

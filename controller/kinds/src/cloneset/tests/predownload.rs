@@ -56,7 +56,7 @@ fn kinds(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// What the daemon of the one node says about an image.
+/// The daemon's report about an image on the one node.
 fn pulled(world: &mut World, tag: &str, phase: &str) {
     world.node["spec"]["images"]["web"]["tags"] = json!([{"tag": tag, "createdAt": world.now()}]);
     world.node["status"]["imageStatuses"]["web"]["tags"] = json!([{"tag": tag, "phase": phase}]);
@@ -198,7 +198,7 @@ fn what_is_not_worth_it_is_ignored_and_said_so_on_the_revision() {
         );
         world.settle();
     }
-    // Not in place; and nothing to pull.
+    // Changes that cannot be made in place, and changes without an image to pull.
     for change in [
         json!({"spec": {"hostname": "h"}}),
         json!({"metadata": {"labels": {"tier": "x"}}}),
@@ -342,7 +342,8 @@ fn names_of_jobs_are_cut_where_an_objects_name_ends() {
 
 #[test]
 fn an_update_waits_for_its_image_and_not_longer_than_told() {
-    // No more than three replicas, and all at once: worth it, as the update waits.
+    // At most three replicas, and all at once: pulling ahead is worth its cost, because the update
+    // waits.
     let mut world = world(2, json!({"maxUnavailable": 2}));
     annotate(&mut world, "5m");
     let plan = rollout(&mut world, "web:2");
@@ -387,7 +388,7 @@ fn an_update_waits_for_its_image_and_not_longer_than_told() {
     assert_eq!(kinds(&world.step()).len(), 4, "the time is over");
 }
 
-/// The apiserver's clock is ahead of ours, and somebody is very patient.
+/// The apiserver's clock is ahead of the controller's, and the wait is very long.
 #[test]
 fn the_longest_wait_from_a_time_to_come_is_no_panic() {
     let mut world = world(2, json!({}));
@@ -412,7 +413,7 @@ fn a_rollback_waits_as_well_and_a_job_that_cannot_be_made_holds_nothing_up() {
     annotate(&mut world, "5m");
     world.set_template(template("web:1"));
     let plan = world.plan();
-    // One write to the revision that becomes the newest; the next is for the round after.
+    // One write to the revision that becomes the newest; the next write is for the next round.
     assert_eq!(
         kinds(&plan),
         ["RenumberControllerRevision", "PatchControllerRevision"]
@@ -444,7 +445,7 @@ fn nobody_waits_where_nobody_pulls() {
         .with(Gate::PreDownloadImageForInPlaceUpdate, false);
     annotate(&mut world, "5m");
     assert!(kinds(&rollout(&mut world, "web:2")).contains(&"PatchPod".to_owned()));
-    // But for an image that somebody else asks the node for.
+    // Except for an image that another owner wants on the node.
     let mut world = self::world(4, json!({}));
     world.gates = world
         .gates
@@ -452,7 +453,7 @@ fn nobody_waits_where_nobody_pulls() {
     annotate(&mut world, "5m");
     pulled(&mut world, "2", "Pulling");
     assert!(rollout(&mut world, "web:2").is_idle());
-    // Nor without a daemon's word.
+    // Nor without a daemon's report.
     let mut world = self::world(4, json!({}));
     world.daemons = false;
     annotate(&mut world, "5m");
@@ -493,8 +494,8 @@ fn an_image_that_comes_wakes_those_who_wait() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Whatever the daemons do and whenever the template changes: the rollout ends, no job is left, and no update begins
-    /// on a node without its image before the time is over.
+    /// In every order of daemons' reports and template changes: the rollout ends, no job is left,
+    /// and no update begins on a node without its image before the time is over.
     #[test]
     fn every_rollout_ends_and_leaves_no_job(
         replicas in 1..7_i32,

@@ -1,5 +1,5 @@
-//! Properties of whole histories: whatever happened before, every single write keeps the limits, and in the end the pods are
-//! as the spec says.
+//! Properties of whole histories: after every history, each single write keeps the limits, and in
+//! the end the pods match the spec.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::simulation::{Tally, World, template};
 
-/// The image of the last template: no history has it.
+/// The image of the last template, which no history has.
 const LAST: &str = "web:last";
 
 /// Something that happens to a CloneSet.
@@ -75,7 +75,7 @@ fn apply(world: &mut World, change: &Change) {
     }
 }
 
-/// What holds for a whole history.
+/// The parameters of a whole history.
 #[derive(Debug, Clone)]
 struct Given {
     policy: &'static str,
@@ -124,7 +124,7 @@ impl Given {
     }
 }
 
-/// A history as it is told when a property fails: one line for each change and each write.
+/// The text of a history for a failed property: one line for each change and each write.
 #[derive(Default)]
 struct Story(Vec<String>);
 
@@ -138,7 +138,7 @@ impl fmt::Display for Story {
 }
 
 impl Story {
-    /// One decision, with every write of it held against the limits.
+    /// Makes one decision, and checks each of its writes against the limits.
     fn step(&mut self, world: &mut World, given: &Given) -> Result<Plan, TestCaseError> {
         let replicas = world.replicas();
         let (floor, ceiling) = (
@@ -174,7 +174,8 @@ impl Story {
         Ok(plan)
     }
 
-    /// Decides until nothing is left to do. Says how often each pod got an image, and how often it was taken out of service.
+    /// Decides until nothing is left to do. Returns how often each pod got an image, and how often
+    /// it was taken out of service.
     fn settle(
         &mut self,
         world: &mut World,
@@ -225,7 +226,8 @@ impl fmt::Display for Tally {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// A rollout that repairs ends, whatever is broken: every pod runs the last template, and none was touched twice for it.
+    /// A rollout that repairs ends, regardless of broken pods: every pod runs the last template,
+    /// and none was changed twice for it.
     #[test]
     fn a_last_good_template_reaches_every_pod(
         changes in prop::collection::vec(change(), 1..30), given in given(), replicas in 1i32..7,
@@ -253,7 +255,8 @@ proptest! {
         }
     }
 
-    /// With a partition, and with every pod in good health, exactly so many pods stay at the old revision.
+    /// With a partition, and if every pod is healthy, exactly as many pods as the partition says
+    /// stay at the old revision.
     #[test]
     fn the_partition_splits_the_revisions(
         changes in prop::collection::vec(change(), 1..30), given in given(), replicas in 1i32..7, partition in 0i32..7,
@@ -283,7 +286,8 @@ proptest! {
         }
     }
 
-    /// Pods inside a partition are of the current revision, after any sequence of `spec.replicas`, zero among them.
+    /// Pods inside a partition have the current revision, after any sequence of `spec.replicas`
+    /// that may contain zero.
     #[test]
     fn a_partition_keeps_its_revision_at_any_scale(
         replicas in prop::collection::vec(0i32..7, 1..6),

@@ -13,7 +13,7 @@ fn a_pod_that_loses_a_label_of_the_selector_is_released_and_replaced() {
     assert_eq!(kinds(&plan), ["ReleasePod", "CreatePod"]);
     assert_eq!(world.pods[&stray]["metadata"]["ownerReferences"], json!([]));
     assert_eq!(world.status().replicas, 2, "it is not counted");
-    // The pod of nobody is left alone, whatever becomes of it.
+    // The controller leaves the pod without an owner alone, in every state of the pod.
     world.settle();
     assert_eq!(
         (world.pods.len(), world.status().available_replicas),

@@ -41,7 +41,7 @@ fn kinds(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Why it is stuck, if it is.
+/// The message of the condition, if the set is blocked.
 fn blocked(world: &World) -> Option<String> {
     world
         .status()
@@ -176,8 +176,8 @@ fn a_resize_that_was_not_written_is_written() {
     assert!(world.pods().iter().all(|pod| cpu(pod) == (2000, 2000)));
 }
 
-/// Rounds until nothing changes any more, though what is refused is tried in each. Gives the events about resizes, and the pods for
-/// which a resize was tried.
+/// Runs rounds until nothing changes, though each round retries refused writes. Returns the events
+/// about resizes, and the pods for which a resize was tried.
 fn rounds(world: &mut World) -> (Vec<Event>, BTreeSet<String>) {
     let (mut events, mut tried) = (Vec::new(), BTreeSet::new());
     for _ in 0..9 {
@@ -197,7 +197,7 @@ fn rounds(world: &mut World) -> (Vec<Event>, BTreeSet<String>) {
     (events, tried)
 }
 
-/// The pods that count as updated, ready and available ones among them, and all available ones.
+/// The updated pods, the ready and available ones among them, and all available pods.
 fn updated(world: &World) -> [i32; 4] {
     let status = world.status();
     [
@@ -246,7 +246,7 @@ fn infeasible_resize_has_one_reason_for_both_sources() {
             [0, 0, 0, 2],
             "{who}: the pod has its old resources"
         );
-        // The template goes back.
+        // The template changes back.
         world.set_template(template("web:1", "1"));
         world.settle();
         assert_eq!(
@@ -338,7 +338,7 @@ fn infeasible_resize_is_told_after_a_death_at_any_write() {
             (blocked(&world).as_deref(), updated(&world)),
             (Some("ResizeInfeasible"), [0, 0, 0, 2])
         );
-        // Another life goes by the pods and the status alone.
+        // A new controller knows only the pods and the status.
         world.die_after(0);
         let (events, again) = rounds(&mut world);
         assert_eq!(
@@ -392,7 +392,7 @@ fn a_cluster_without_the_subresource_recreates_and_says_so() {
     );
 }
 
-/// What a user does, what the cluster does, and time.
+/// Steps of a user, of the cluster, and of time.
 #[derive(Debug, Clone)]
 enum Happens {
     Template(u8, u8),
@@ -420,7 +420,8 @@ fn happens() -> impl Strategy<Value = Happens> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between: pods stay, each is patched once for one revision, and in the end all are exact.
+    /// In every order of steps: pods stay, each is patched once for one revision, and in the end
+    /// all are exact.
     #[test]
     fn every_rollout_ends_exact_and_touches_no_pod_twice(
         events in prop::collection::vec(happens(), 1..40),
@@ -450,7 +451,7 @@ proptest! {
         }
         world.refuses = "";
         world.settle();
-        // A rollout that nothing disturbs: one patch and one resize for each pod.
+        // A rollout without disturbance: one patch and one resize for each pod.
         world.set_template(template(7, 7));
         let mut patched: BTreeMap<String, usize> = BTreeMap::new();
         for _ in 0..60 {

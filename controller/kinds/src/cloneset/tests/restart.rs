@@ -1,4 +1,4 @@
-//! Containers that are restarted because the template says so.
+//! Containers that are restarted because the template asks for it.
 
 use berth_api::names::annotation::RESTARTED_AT;
 use berth_workload::feature_gates::Gate;
@@ -140,7 +140,8 @@ fn a_container_with_a_new_image_is_restarted_once_by_its_kubelet() {
     world.settle();
     assert_eq!(restarts(&world), [(1, 1); 3]);
     assert!(world.images().iter().all(|image| image == "web:2"));
-    // Back, and back again before any kubelet has seen it: the image is as it was, and the restart is still to be.
+    // The template changes back, and back again before any kubelet has seen it: the image stays,
+    // and the restart is still due.
     world.set_template(two_containers("web:1", Some(SECOND)));
     world.step();
     world.step();
@@ -196,7 +197,8 @@ fn pods_are_out_of_service_until_each_container_is_another_and_no_more_than_may_
     }
     assert_eq!(world.status().available_replicas, 2);
     assert_eq!(world.status().updated_ready_replicas, 0);
-    // The first one dies of itself: that is as good as stopped, and the daemon leaves the next one alone.
+    // The first container dies by itself: that counts as stopped, and the daemon leaves the next
+    // one alone.
     let out = world
         .pods()
         .iter()
@@ -326,7 +328,8 @@ fn containers_of_a_launch_order_are_restarted_in_it() {
         "the turn of the second comes with a write"
     );
     assert_eq!(kinds(&world.step()), ["PatchPod"; 2]);
-    // Another restart while the second container's is under way: the first again, and then the second.
+    // Another restart while the second container's is under way: the first container restarts
+    // again, and then the second.
     world.set_template(ordered(Some(SECOND)));
     world.settle();
     assert!(
@@ -371,7 +374,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// How often a container of each pod was to be restarted, and how often it crashed.
+/// How often each pod's container had to be restarted, and how often it crashed.
 #[derive(Default)]
 struct Causes(std::collections::BTreeMap<String, [u64; 2]>);
 
@@ -398,8 +401,9 @@ impl Causes {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between: a pod that is in service has containers that were created since it was to be restarted, no
-    /// container is restarted more often than there was a cause, the limits hold, and in the end all are as the template says.
+    /// In every order of steps: a pod in service has containers that were created after their
+    /// restart was wanted, no container is restarted more often than there was a cause, the limits
+    /// hold, and in the end all match the template.
     #[test]
     fn who_serves_was_restarted_when_its_metadata_says(
         acts in prop::collection::vec(act(), 1..40), ordered in any::<bool>(), grace in prop::sample::select(vec![0, 3]),

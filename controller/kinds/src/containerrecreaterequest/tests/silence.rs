@@ -1,6 +1,7 @@
 use super::*;
 
-/// The daemon has stopped the container and goes before it says that the next one has lasted.
+/// The daemon has stopped the container, and stops answering before it reports that the next one
+/// has lasted.
 #[test]
 fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_clock() {
     let lasting = |seconds: i64, id: &str| {
@@ -21,7 +22,8 @@ fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_
             .find(|condition| condition.type_ == "MinStartedPending");
         found.map(|condition| condition.last_transition_time.0)
     };
-    // As long as its grace period and its age may take there is nothing to say.
+    // During the grace period and the age that the container must reach, the status needs no
+    // message.
     let (plan, status) = round(&snapshot(&request, Some(pod("b")), lasting(69, "")));
     assert_eq!(
         (pending(&status), plan.look_again.map(|wait| wait.as_secs())),
@@ -43,7 +45,7 @@ fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_
             None,
         ),
         (100, "b", "c://b", None, Some(""), None),
-        // Another took its place.
+        // Another container replaced it.
         (100, "c", "", None, None, None),
     ] {
         let since = with(
@@ -80,7 +82,7 @@ fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_
             "{seconds} {id} {lasts}"
         );
     }
-    // It has been ready, and what is due of it is due whatever becomes of its probe.
+    // The container has been ready, so its report is due regardless of its probe.
     let unready = with(pod("b"), "/status/containerStatuses/0/ready", json!(false));
     assert_eq!(
         pending(&round(&snapshot(&request, Some(unready.clone()), lasting(900, ""))).1),
@@ -93,7 +95,8 @@ fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_
     );
 }
 
-/// Of a restart for a changed environment, say, nobody here knows the grace period; of another request's stop it is that one's.
+/// The grace period of a restart for another cause, such as a changed environment, is unknown here;
+/// a stop for another request has that request's.
 #[test]
 fn a_stop_that_the_daemon_is_at_for_no_request_is_waited_for() {
     let stopping = |request: &str, begun: bool| json!({"request": request, "container": "app", "containerID": "c://a", "phase": "Stopping", "begunAt": begun.then(|| ago(900))});

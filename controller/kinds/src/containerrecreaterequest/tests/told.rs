@@ -1,4 +1,4 @@
-//! What of a status may wait to be told.
+//! Changes of a status that may be written later.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn only_that_containers_have_stopped_may_wait_to_be_told() {
     ] {
         assert_eq!(tells_stops_alone(&old, &new), may_wait, "{what}");
     }
-    // Even where one that was stopped before is told again.
+    // The same holds if a container that was stopped before is reported again.
     let restarted = status("Recreating", state("Succeeded", true), "");
     assert!(!tells_stops_alone(
         &status("Recreating", state("Recreating", true), ""),

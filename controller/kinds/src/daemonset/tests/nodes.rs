@@ -1,4 +1,4 @@
-//! Which nodes have a pod, whatever becomes of them.
+//! Nodes that have a pod, in every state of the nodes.
 
 use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_IGNORE_UNSCHEDULABLE};
 use serde_json::json;
@@ -243,7 +243,7 @@ fn nodes_that_partitioned_scaling_keeps_empty_use_up_no_budget() {
     assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"]);
 }
 
-/// It does not wait for the others, nor do they wait for it.
+/// The pod does not wait for the others, and they do not wait for it.
 #[test]
 fn a_deletion_that_was_asked_for_where_no_pod_belongs_costs_nothing() {
     for is_broken in [true, false] {
@@ -306,7 +306,8 @@ fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
     }
 }
 
-/// On a node that is away no pod serves, so its pod costs no budget, and no new one of it is seen to fail.
+/// On a node that is not ready no pod serves, so its pod costs no budget, and the failure of a new
+/// pod is not visible.
 #[test]
 fn a_revision_that_fails_reaches_no_node_that_is_away() {
     for (breaks, expected) in [

@@ -1,5 +1,6 @@
-//! Properties of whole histories: whatever happened before, no node has a pod too many, the budget holds after every write, no node
-//! that is left out gets what none of them has, and in the end each node has what it shall have.
+//! Properties of whole histories: no node has a pod too many, the budget holds after every write,
+//! no node that the update leaves out gets a revision that no such node has, and in the end each
+//! node has the pod that it must have.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +145,7 @@ fn apply(world: &mut World, change: &Change) {
             }
         }
         Change::Daemons => world.run_daemons(),
-        // Another controller wrote a revision that is there, and made a pod of it.
+        // Another controller wrote a revision that exists already, and created a pod with it.
         Change::Twin(number, twin, at) => {
             let name = pod(world, at);
             let copied = world.duplicate_revision(*number, &format!("log-twin{twin}"));
@@ -163,7 +164,7 @@ fn apply(world: &mut World, change: &Change) {
     }
 }
 
-/// Pods that are not being deleted, and those that are ready, by node.
+/// Pods that are not being deleted, and the ready ones among them, by node.
 fn by_node(world: &World) -> BTreeMap<String, (usize, usize)> {
     let mut all = BTreeMap::new();
     for pod in world.all_pods().iter().filter(|pod| pod.is_active()) {
@@ -174,7 +175,8 @@ fn by_node(world: &World) -> BTreeMap<String, (usize, usize)> {
     all
 }
 
-/// Nodes that the update leaves out where they keep what they have, each with the revisions of all their pods.
+/// Nodes that the update leaves out, if they keep their revision, each with the revisions of all
+/// their pods.
 fn of_left_out<'a>(
     world: &World,
     places: &Places<'a>,
@@ -212,7 +214,7 @@ fn of_left_out<'a>(
         .collect()
 }
 
-/// What a plan may do in this world.
+/// Checks that a plan makes only allowed writes.
 fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let snapshot = world.snapshot();
     let template = snapshot.set.spec.template.value();
@@ -263,7 +265,7 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
                     node_of(&pod)
                 );
             }
-            // A label costs nothing.
+            // A label takes no pod out of service.
             Action::PatchPod { patch, .. } if !patch.restarts() => {}
             Action::DeletePod { target } | Action::PatchPod { target, .. } => {
                 let pod = pods[&target.uid];
@@ -283,7 +285,8 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
             .iter()
             .any(|pod| availability(pod, settings.min_ready_seconds, world.now()).is_available())
     };
-    // One that is left out, and that what such nodes have is not for, stays empty as long as it is.
+    // A left-out node stays empty as long as it does not match the template of the revision for
+    // such nodes.
     let stays_empty = |name: &str, pods: &[&std::sync::Arc<Pod>]| {
         pods.is_empty() && of_left_out.contains_key(name) && !made.iter().any(|node| node == name)
     };
@@ -293,7 +296,7 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
         .wanted()
         .filter(|(name, place)| is_counted(name, &place.pods))
         .count();
-    // A deletion that somebody asked for is one at a time where only a surge is allowed.
+    // If only a surge is allowed, requested deletions happen one at a time.
     let most = settings.max_unavailable.max(1);
     prop_assert!(
         taken == 0 || away + taken <= most,
@@ -318,7 +321,7 @@ proptest! {
                 world.step();
             }
         }
-        // In the end all is well: what was broken is repaired by a sound image.
+        // In the end all is well: a working image repairs broken pods.
         for node in world.nodes.keys().cloned().collect::<Vec<_>>() {
             world.set_ready(&node, true);
         }

@@ -1,4 +1,4 @@
-//! What is done around the asking of nodes, and what is said of it.
+//! Writes around the entries in NodeImages, and their events.
 
 use berth_api::names::finalizer::PROTECTION;
 use berth_workload::objects::resource::IMAGE_PULL_JOBS;
@@ -136,7 +136,7 @@ fn an_entry_that_is_wanted_stays_where_a_stray_goes() {
     let mut world = World::new(1);
     world.create("job", &json!({}));
     world.step("job");
-    // Somebody put the job's name to another image, and to another tag of its own.
+    // A user added the job's name to another image, and to another tag of the job's image.
     world.edit_node("n0", |node| {
         let mut entry = node["spec"]["images"]["app"]["tags"][0].clone();
         node["spec"]["images"]["other"]["tags"] = json!([entry]);
@@ -146,7 +146,7 @@ fn an_entry_that_is_wanted_stays_where_a_stray_goes() {
             .unwrap()
             .push(entry);
     });
-    // The entries are looked through once the job was edited.
+    // The controller checks the entries after the job was edited.
     world.edit("job", &json!({"parallelism": 2}));
     world.step("job");
     assert_eq!(world.entries(), ["n0 app:1 0"]);
@@ -170,7 +170,7 @@ fn the_message_says_how_far_it_is_and_what_holds_it_up() {
         "1 of 3 nodes have the image, 1 failed, 1 are pulling"
     );
 
-    // What was asked goes on; nobody is left whom a pause would concern.
+    // Entries that exist stay; no node is left that a pause would concern.
     let mut world = World::new(1);
     world.create("job", &json!({}));
     world.step("job");

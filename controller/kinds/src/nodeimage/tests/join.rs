@@ -1,4 +1,4 @@
-//! What a node pulls first, and when all of it is listed.
+//! The images that a node pulls first, and when all of them are listed.
 
 use berth_api::names::annotation::PREPULL_ON_JOIN;
 use berth_api::v1beta1::cloneset::CloneSet;
@@ -71,7 +71,7 @@ fn joins(join: Join) -> Snapshot {
     }
 }
 
-/// The images that are asked for, each with its tags.
+/// The images in the patch, each with its tags.
 fn asked_for(patch: &Value) -> Vec<String> {
     let images = patch["spec"]["images"].as_object().into_iter().flatten();
     let tags = |(name, image): (&String, &Value)| -> Vec<String> {
@@ -306,7 +306,7 @@ fn while_a_partition_lasts_new_pods_may_have_either_revision() {
     assert_eq!(asked_for(&patch(&snapshot)), ["web:1", "web:2"]);
 }
 
-/// Each where its own template may run.
+/// Each revision counts if the node matches its own template.
 #[test]
 fn where_nodes_keep_their_revision_one_that_joins_may_get_that_too() {
     let elsewhere = || with(runs("far:1"), json!({"nodeSelector": {"zone": "b"}}));

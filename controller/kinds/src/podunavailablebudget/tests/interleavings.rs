@@ -1,7 +1,9 @@
-//! One budget, two webhook replicas, a leader and its successor, and an apiserver that carries out what was granted now, later or
-//! never: whatever comes first, so many pods are always there as the budget wants.
+//! One budget, two webhook replicas, a leader and its successor, and an apiserver that carries out
+//! allowed requests at once, later or never. In every order, as many pods are available as the
+//! budget wants.
 //!
-//! `BERTH_BUDGET_STEPS` is how many steps are taken, in all histories together. Histories are drawn and shrunk by proptest.
+//! `BERTH_BUDGET_STEPS` is the number of steps in all histories together. Proptest generates and
+//! shrinks the histories.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,19 +28,19 @@ use berth_workload::budget::count::{Expected, Unknown, View};
 
 use super::super::{Snapshot, status};
 
-/// In `make test`.
+/// Steps in `make test`.
 const STEPS: usize = 60_000;
-/// At most in one history.
+/// Most steps in one history.
 const LONGEST: usize = 120;
-/// A planted fault is found within so many histories.
+/// A planted fault is found within this many histories.
 const ENOUGH: u32 = 20_000;
 const PODS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(75);
-/// After so long the apiserver carries out no request any more.
+/// Seconds after which the apiserver no longer carries out a request.
 const GIVEN_UP: u64 = 60;
-/// For so long a request for what a replica has entered is the same one.
+/// Seconds for which another request for a replica's entry counts as the same request.
 const SAME_REQUEST: u64 = 10;
-/// So many seconds the clock of the second replica is ahead.
+/// Seconds that the second replica's clock is ahead.
 const AHEAD: u64 = 60;
 const OPERATIONS: [ProtectedOperation; 3] = [
     ProtectedOperation::Delete,
@@ -50,57 +52,58 @@ const OPERATIONS: [ProtectedOperation; 3] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// A webhook replica grants by what its store has, and writes whatever there is by then.
+    /// A webhook replica reserves by the budget in its cache, and overwrites the stored one.
     GrantsFromCache,
-    /// A leader drops an entry before the request must have come to its end.
+    /// A leader drops an entry while the request may still be carried out.
     ExpiresEarly,
-    /// A leader drops an entry in time, and has not seen what came of it.
+    /// A leader drops an entry in time, and has not seen the request's effect.
     ExpiresUnseen,
     /// A leader counts from pods that are older than those of the last count.
     OlderView,
-    /// Entries are settled by names.
+    /// Entries are settled by pod names.
     NamesForUids,
-    /// A pod that a leader has not seen yet is gone.
+    /// A leader counts a pod that it has not seen yet as gone.
     UnseenIsGone,
-    /// What is taken back for one request is what another one of the same pod stands on.
+    /// The release for one request removes the entry that another request of the same pod relies
+    /// on.
     SharedEntries,
-    /// A replica takes a request for the one that it was asked about before by the time of the entry, which is another's clock.
+    /// A replica recognises a repeated request by the time of the entry, which another clock wrote.
     TellsByClocks,
 }
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Somebody wants a pod out of service, by way of a replica.
+    /// A client wants a pod out of service, through a replica.
     Ask {
         replica: usize,
         pod: usize,
         operation: usize,
-        /// Another budget holds the pod, too, and may refuse.
+        /// Another budget selects the pod, too, and may refuse.
         has_other: bool,
-        /// It is the pod's own workload that wants it.
+        /// The client is the pod's own workload.
         is_own: bool,
     },
-    /// Another budget has refused a request: what was drawn for it is taken back.
+    /// Another budget has refused a request: the replica releases the reservation.
     TakeBack(usize),
-    /// A replica's request under way is validated (again).
+    /// A replica validates a request under way (again).
     Validate(usize),
-    /// The apiserver carries out a request that was granted, or the answer was lost on the way.
+    /// The apiserver carries out an allowed request, or the answer was lost on the way.
     Land {
         request: usize,
         lost: bool,
     },
-    /// A replica's or a leader's store sees the newest budget.
+    /// A replica's or a leader's cache gets the newest budget.
     See(usize),
-    /// A leader's store sees pods up to now.
+    /// A leader's cache gets the newest pods.
     SeePods(usize),
-    /// A leader counts, and writes.
+    /// A leader counts, and writes the status.
     Count(usize),
-    /// A kubelet brings a pod on: one that goes is gone, one that changed serves again.
+    /// A kubelet advances a pod: one that is being deleted is gone, one that changed serves again.
     Kubelet(usize),
-    /// The workload makes a pod for one that is gone.
+    /// The workload creates a pod for one that is gone.
     Replace,
     Time(u64),
-    /// A leader dies: what it knew of time is lost, and a successor begins with what is there.
+    /// A leader dies, with all that it knew of time. Its successor starts from the stored objects.
     Restart(usize),
 }
 
@@ -128,32 +131,33 @@ struct SimPod {
     ready: bool,
     going: bool,
     generation: i64,
-    /// Another with each change.
+    /// Changes with each change of the pod.
     version: u64,
 }
 
-/// A request that an apiserver works on.
+/// A request that the apiserver is processing.
 struct InFlight {
     replica: usize,
     pod: SimPod,
     operation: ProtectedOperation,
-    /// At which version of the pod it was granted.
+    /// The version of the pod for which it was allowed.
     granted: Option<u64>,
     began: u64,
     has_other: bool,
     is_own: bool,
-    /// What was drawn last, where it may be taken back.
+    /// The last reservation, if it may be released.
     drawn: Option<Request>,
 }
 
-/// The budget as somebody has seen it.
+/// The budget in somebody's cache.
 #[derive(Clone)]
 struct Seen {
     version: u64,
     status: PodUnavailableBudgetStatus,
 }
 
-/// An entry of the ledger: the uid, the operation, when, its name, and of which generation of the pod.
+/// An entry of the ledger: the uid, the operation, the time, its name, and the generation of the
+/// pod.
 type Granted = (
     String,
     ProtectedOperation,
@@ -162,17 +166,19 @@ type Granted = (
     Option<i64>,
 );
 
-/// A change of a pod, as a replica remembers it: the uid, the operation, and of which generation of the pod.
+/// A change of a pod, as a replica remembers it: the uid, the operation, and the generation of the
+/// pod.
 type Change = (String, ProtectedOperation, Option<i64>);
 
 #[derive(Default, Clone)]
 struct Leader {
     pods: Vec<SimPod>,
-    /// Uids of all that it has ever seen.
+    /// Uids of all pods that the leader has ever seen.
     known: BTreeSet<u64>,
-    /// The version of pods that it has seen.
+    /// The version of the pods in its cache.
     position: u64,
-    /// Since when each entry is seen, and which version of pods must be seen before it may expire.
+    /// By entry: since when the leader has seen it, and the version of pods that the leader must
+    /// see before the entry may expire.
     since: BTreeMap<Granted, (u64, Option<u64>)>,
 }
 
@@ -183,12 +189,12 @@ struct World {
     pods: Vec<SimPod>,
     next_uid: u64,
     next_grant: u64,
-    /// Of pods and the budget together, as etcd has it.
+    /// The version of pods and the budget together, as in etcd.
     version: u64,
     budget: Seen,
-    /// Two replicas, then two leaders.
+    /// The caches of two replicas, then of two leaders.
     seen: [Seen; 4],
-    /// When each replica entered what.
+    /// By replica: the time of each of its entries.
     entered: [BTreeMap<Change, u64>; 2],
     leaders: [Leader; 2],
     requests: Vec<InFlight>,
@@ -254,7 +260,7 @@ impl World {
         Timestamp::from_second(1_000_000 + i64::try_from(self.now).unwrap()).unwrap()
     }
 
-    /// Writes the budget, if it is still the one that was seen.
+    /// Writes the budget, unless it has changed since `seen`.
     fn write(&mut self, seen: &Seen, status: PodUnavailableBudgetStatus) -> bool {
         if seen.version != self.budget.version {
             return false;
@@ -330,7 +336,7 @@ impl World {
                 }
             }
             Step::Time(seconds) => self.now += seconds,
-            // A list is never older than what there is.
+            // A list is never older than the stored objects.
             Step::Restart(leader) => {
                 let (pods, position) = (self.pods.clone(), self.version);
                 let known = pods.iter().map(|pod| pod.uid).collect();
@@ -418,7 +424,7 @@ impl World {
         }
     }
 
-    /// Whether a replica takes a request for the one that it has entered.
+    /// Whether a replica takes a request for the one of its entry.
     fn is_again(&self, replica: usize, view: &Seen, asked: &Request, clock: Timestamp) -> bool {
         if self.planted == Planted::TellsByClocks {
             let mut entries = view.status.ledger.iter().flat_map(|ledger| &ledger.entries);
@@ -433,7 +439,7 @@ impl World {
             .is_some_and(|since| self.now - since < SAME_REQUEST)
     }
 
-    /// Whoever asked is refused, whatever this budget has said before.
+    /// Another budget refuses the request, regardless of this budget's answer.
     fn take_back(&mut self, request: usize) {
         if !self
             .requests
@@ -478,7 +484,8 @@ impl World {
         }
     }
 
-    /// Whether a request that was granted may be carried out now: in time, and a deletion or a change only of the pod as it was shown.
+    /// Whether an allowed request may be carried out now: in time, and a deletion or a change only
+    /// for the pod in the version of the request.
     fn may_land(&self, request: &InFlight) -> bool {
         let current = self.pods.iter().find(|pod| pod.uid == request.pod.uid);
         let is_as_shown = current.is_some_and(|pod| request.granted == Some(pod.version));
@@ -565,7 +572,7 @@ impl World {
             );
             let (first, needed) = since.entry(key).or_insert((now, None));
             let seen_for = Duration::from_secs(now - *first);
-            // Whatever came of it is in the newest version by now.
+            // The newest version shows the request's effect by now.
             let is_seen = seen_for < patience || *position >= *needed.get_or_insert(version);
             if is_seen || planted == Planted::ExpiresUnseen {
                 seen_for
@@ -597,7 +604,7 @@ impl World {
         }
     }
 
-    /// Where a number says how many pods must stay, no workload says how many it wants.
+    /// If a number says how many pods must stay, no workload says how many pods it wants.
     fn expected(&self) -> Result<Expected, Unknown> {
         match &self.rules.amount {
             Amount::MaxUnavailable(_) => Ok(Expected {
@@ -618,8 +625,8 @@ impl World {
         }
     }
 
-    /// No pod fails by itself here. So those that serve, less those that may still go by what was granted, are as many as the budget
-    /// wants.
+    /// No pod fails by itself in this test. So the pods that serve, without those for which an
+    /// allowed request may still be carried out, are as many as the budget wants.
     fn check(&self) -> Result<(), String> {
         let may_go = |pod: &SimPod| {
             self.requests
@@ -717,7 +724,7 @@ fn planted_faults_are_found() {
     }
 }
 
-/// So long a history is hardly ever drawn.
+/// Proptest hardly ever generates so long a history.
 #[test]
 fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
     let ask = |pod| Step::Ask {
@@ -730,7 +737,7 @@ fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
     let count = || [Step::See(2), Step::Count(0), Step::See(0)];
     let mut steps = vec![Step::SeePods(0)];
     steps.extend(count());
-    // One goes, and another comes in its place, which the leader does not see yet.
+    // One pod is deleted, and another replaces it, which the leader does not see yet.
     steps.extend([
         ask(0),
         Step::Validate(0),
@@ -756,7 +763,7 @@ fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
     assert!(history(Planted::UnseenIsGone, &most(2), &steps).is_err());
 }
 
-/// Nor is this one.
+/// Nor does it generate this one.
 #[test]
 fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may_be_carried_out() {
     let ask = |replica, pod| Step::Ask {
@@ -768,7 +775,7 @@ fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may
     };
     let count = || [Step::SeePods(0), Step::See(2), Step::Count(0)];
     let mut steps: Vec<_> = count().into();
-    // One that is ahead grants an eviction of which nothing comes.
+    // The replica whose clock is ahead allows an eviction that is never carried out.
     steps.extend([
         ask(1, 0),
         Step::Validate(0),
@@ -778,7 +785,8 @@ fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may
         },
     ]);
     steps.extend(count());
-    // The drain tries again by way of the other, and that may be carried out for a minute.
+    // The drain tries again through the other replica, and that request may be carried out for a
+    // minute.
     steps.extend([
         Step::Time(AHEAD + 5),
         ask(0, 0),

@@ -1,4 +1,4 @@
-//! Each rule of injection, by pods and SidecarSets that are written as short as they can be.
+//! Each rule of injection, with pods and SidecarSets that are as short as possible.
 
 mod annotations;
 mod containers;
@@ -23,7 +23,7 @@ pub(super) struct Set {
     hashes: Hashes,
 }
 
-/// A SidecarSet with these containers, and whatever else its spec has.
+/// A SidecarSet with these containers, and the other fields of its spec.
 pub(super) fn set(name: &str, spec: Value) -> Set {
     let spec = serde_json::from_value(spec).unwrap();
     Set {
@@ -43,7 +43,7 @@ pub(super) fn run(pod: &Value, sets: &[Set], sort: bool, now: &str) -> Injected 
         revision,
         hashes,
     });
-    // A name is generated anew each time, as the webhook's caller does.
+    // Each call generates a new name, as the webhook's caller does.
     let suffix = &now[now.len() - 5..];
     let settings = Settings {
         sort_containers_by_name: sort,
@@ -53,7 +53,7 @@ pub(super) fn run(pod: &Value, sets: &[Set], sort: bool, now: &str) -> Injected 
     inject(pod, &matched.collect::<Vec<_>>(), &settings, now)
 }
 
-/// The pod with the sets, where nothing speaks against it; and a second call changes nothing of it.
+/// The pod with the SidecarSets, without refusals; and a second call changes nothing.
 pub(super) fn injected(pod: &Value, sets: &[Set]) -> Value {
     let once = run(pod, sets, false, NOW);
     assert_eq!(

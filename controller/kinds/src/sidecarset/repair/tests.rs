@@ -1,4 +1,5 @@
-//! Which pods are replaced and how, by table; that limits hold in whatever happens meanwhile is in `model.rs`.
+//! Tables of the pods that repair replaces, and how; `model.rs` tests that limits hold in every
+//! order of events.
 
 mod failed;
 mod lost;
@@ -34,7 +35,7 @@ fn owned(mut pod: Value, owner: &str) -> Value {
     pod
 }
 
-/// The SidecarSet with this annotation, these fields and the status that was written last.
+/// The SidecarSet with this annotation, these fields and the last written status.
 fn asked(scope: &str, fields: Value, status: &Value, pods: &[Value]) -> Snapshot {
     let mut fields = fields;
     fields["/metadata/annotations"] = json!({HASH: "h2", HASH_WITHOUT_IMAGE: "w", REPAIR: scope});
@@ -49,7 +50,7 @@ fn asked(scope: &str, fields: Value, status: &Value, pods: &[Value]) -> Snapshot
     snapshot
 }
 
-/// What is done for repair: the verb, and the pod.
+/// The writes of repair: the verb, and the pod.
 fn done(plan: &Plan) -> Vec<String> {
     let stages = plan.stages.iter().filter(|stage| stage.name == "repair");
     let actions = stages
@@ -63,13 +64,13 @@ fn done(plan: &Plan) -> Vec<String> {
     actions.map(words).collect()
 }
 
-/// A round: what is done, and the status that comes of it.
+/// A round: the writes, and the status after it.
 fn round(snapshot: &Snapshot, outcome: &Outcome) -> (Vec<String>, Value) {
     let plan = decide(snapshot, NOW);
     (done(&plan), json!(status(snapshot, &plan, outcome, NOW)))
 }
 
-/// Two rounds from the beginning: what the second does.
+/// Two rounds from the beginning: the writes of the second.
 fn replaced(scope: &str, fields: &Value, pods: &[Value]) -> Vec<String> {
     let (first, status) = round(
         &asked(scope, fields.clone(), &Value::Null, pods),
@@ -259,7 +260,7 @@ fn the_next_one_goes_when_the_successor_is_ready() {
     let (_, begun) = step(&Value::Null, &[a.clone(), b.clone()]);
     assert_eq!(begun["repair"]["pod"], "a");
     assert_eq!(step(&begun, &[a.clone(), b.clone()]).0, ["evict a"]);
-    // It ends; then it is gone, then another is there, and then that is ready.
+    // The pod ends; then it is gone, then another pod exists, and then that pod is ready.
     let mut ending = a.clone();
     ending["metadata"]["deletionTimestamp"] = json!("2026-01-04T00:00:00Z");
     let new = |ready: bool| {
@@ -285,7 +286,7 @@ fn the_next_one_goes_when_the_successor_is_ready() {
     let (_, next) = step(&over, &[new(true), b.clone()]);
     assert_eq!(next["repair"]["pod"], "b");
     assert_eq!(step(&next, &[new(true), b.clone()]).0, ["evict b"]);
-    // Nobody asks any more: nothing is left of it.
+    // The annotation no longer asks for repair: nothing is left of it.
     let (done, off) = round(&asked("None", json!({}), &next, &[b]), &Outcome::default());
     assert!(
         done.is_empty() && off["repair"].is_null() && condition(&off).0.is_empty(),
@@ -333,7 +334,7 @@ fn bare_of(name: &str, uid: &str) -> Value {
     bare
 }
 
-/// The pod in a namespace that comes after the others' one.
+/// The pod in a namespace that comes after the one of the others.
 fn next_namespace(mut pod: Value) -> Value {
     pod["metadata"]["namespace"] = json!("next");
     pod
@@ -404,7 +405,7 @@ fn no_pod_goes_before_calls_are_answered() {
     }
 }
 
-/// A round at this second: the plan, and the status that comes of it.
+/// A round at this second: the plan, and the status after it.
 fn round_at(second: i64, status: &Value, pods: &[Value]) -> (Plan, Value) {
     let (snapshot, now) = (
         asked("Missed", json!({}), status, pods),
@@ -557,7 +558,7 @@ fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one
     let lost = round_at(60, &waits, &[b.clone(), c.clone(), d.clone()]).1;
     let kept = |status: &Value| status["repair"]["lost"][0]["pod"].clone();
     assert_eq!(kept(&lost), "a");
-    // The other workload's go on, one after the other, and then nothing does.
+    // Pods of the other workload are replaced, one after the other, and then none is.
     let next = round_at(61, &lost, &[b.clone(), c, d.clone()]).1;
     assert_eq!(
         (&next["repair"]["pod"], kept(&next)),
@@ -595,7 +596,7 @@ fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one
         idle,
         "nothing is written twice"
     );
-    // One that does not serve is none yet.
+    // A pod that does not serve is no successor yet.
     for (ready, expected) in [(false, &idle["repair"]["pod"]), (true, &json!("b"))] {
         let pods = [new.as_slice(), &[successor_of("g", "rs", ready)]].concat();
         let next = round_at(67, &idle, &pods).1;
@@ -604,7 +605,7 @@ fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one
             (expected, ready)
         );
     }
-    // Where nothing is left that could be taken, nothing is kept.
+    // If no pod is left to replace, no record is kept.
     let over = round_at(66, &idle, &new[1..]).1;
     assert!(over["repair"].is_null(), "{over:#}");
 }
@@ -668,12 +669,12 @@ fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
         &asked("Missed", json!({}), &Value::Null, &[bare("a", owner)]),
         &Outcome::default(),
     );
-    // A tenant takes the label away, so the selectors do not match it; it is still there.
+    // A tenant removes the label, so the selectors no longer match the pod, which still exists.
     let mut snapshot = asked("Missed", json!({}), &begun, &[]);
     snapshot.repaired = Some(Arc::new(serde_json::from_value(bare("a", owner)).unwrap()));
     let (done, status) = round(&snapshot, &Outcome::default());
     assert_eq!((done.len(), &status["repair"]["over"]), (0, &json!(true)));
-    // Another pod of that name is not it.
+    // Another pod of the same name does not count.
     let mut other = bare("a", owner);
     other["metadata"]["uid"] = json!("other");
     let (done, status) = round(
@@ -713,7 +714,7 @@ fn nothing_is_replaced_by_a_pod_of_a_canary_and_nothing_waits_for_one() {
     let ((_, begun), _) = with(&Value::Null, pods, &[]);
     assert_eq!(begun["repair"]["pod"], "a");
     assert_eq!(with(&begun, pods, &[]).0.0, ["evict a"]);
-    // It is told, and no turn begins; one that has begun ends.
+    // The status reports it, and no turn begins; a turn that has begun ends.
     let ((_, status), told) = with(&Value::Null, pods, pods);
     assert!(
         status["repair"].is_null() && condition(&status).1.contains("canary"),
@@ -726,7 +727,7 @@ fn nothing_is_replaced_by_a_pod_of_a_canary_and_nothing_waits_for_one() {
     );
     let ((done, over), _) = with(&begun, pods, pods);
     assert_eq!((done.len(), &over["repair"]["over"]), (0, &json!(true)));
-    // It has gone, and what comes in its place has the canary's.
+    // The pod is gone, and the pod in its place has the canary's containers.
     let mut new = bare("b", owner);
     new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
     let ((done, over), _) = with(&begun, &[], std::slice::from_ref(&new));
@@ -744,7 +745,7 @@ fn updates_and_repair_share_what_may_be_out_of_service() {
         status["repair"].is_null() && condition(&status).1.contains("1 of 1"),
         "{status:#}"
     );
-    // The other way round.
+    // The opposite order.
     let begun = round(
         &asked(
             "Missed",

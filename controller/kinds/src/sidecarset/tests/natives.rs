@@ -1,8 +1,9 @@
-//! Native sidecars: init containers that run beside the pod's containers, and are updated as those are.
+//! Native sidecars: init containers that run beside the pod's containers, and are updated like
+//! them.
 
 use super::*;
 
-/// The same pod with its containers of the SidecarSet among the init containers, behind one that has ended.
+/// The same pod with its containers of the SidecarSet as init containers, after one that has ended.
 fn native(mut pod: Value) -> Value {
     let split = |list: &Value, once: Value| -> (Vec<Value>, Vec<Value>) {
         let (main, natives) = list
@@ -54,7 +55,7 @@ fn mesh_set(pods: &[Value]) -> Snapshot {
     )
 }
 
-/// What pods are changed by, but for their status.
+/// The patches of pods, without those of their status.
 fn patches(plan: &Plan) -> Vec<PodPatch> {
     let patch = |action: &Action| match action {
         Action::PatchPod { patch, .. } => Some(patch.clone()),
@@ -220,7 +221,8 @@ fn a_pod_that_lacks_a_native_sidecar_is_told_and_left_alone() {
             "{what}"
         );
     }
-    // Whatever its annotations say, an image of a container that is not there would make another container.
+    // Regardless of the annotations, an image for a container that does not exist would add a
+    // container.
     let mut half = native(hot_pod(["mesh:1", "mesh:2"], "h2", "mesh-2", [true, true]));
     half["spec"]["initContainers"]
         .as_array_mut()

@@ -1,4 +1,4 @@
-//! Creation and deletion: in order, or all at once.
+//! Creation and deletion: in order, or in parallel.
 
 use serde_json::json;
 
@@ -64,7 +64,7 @@ fn in_parallel_no_more_are_made_than_may_be_unavailable_while_scaling() {
     assert_eq!(names(&world), ["db-0", "db-1"]);
     world.settle();
     assert_eq!(world.pods.len(), 5);
-    // One that has ended is made anew, whatever the number.
+    // An ended pod is created anew, regardless of the number.
     world.edit(|spec| {
         spec.scale_strategy.as_mut().unwrap().max_unavailable = Some(berth_api::IntOrString::Int(1))
     });

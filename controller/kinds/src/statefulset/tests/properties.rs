@@ -1,5 +1,5 @@
-//! Properties of whole histories: whatever happened before, every decision keeps the order and the limits, and in the end the
-//! pods are as the spec says.
+//! Properties of whole histories: after every history, each decision keeps the order and the
+//! limits, and in the end the pods match the spec.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ fn apply(world: &mut World, change: &Change) {
     }
 }
 
-/// What holds for a whole history.
+/// The parameters of a whole history.
 #[derive(Debug, Clone)]
 struct Given {
     is_parallel: bool,
@@ -140,7 +140,7 @@ impl Given {
     }
 }
 
-/// The ordinals that are wanted, counted by hand.
+/// The wanted ordinals, counted independently of the product.
 fn wanted(world: &World) -> Vec<i64> {
     let spec = &world.set.spec;
     let reserved = spec
@@ -167,7 +167,7 @@ fn pods(world: &World) -> BTreeMap<i64, Pod> {
         .collect()
 }
 
-/// One decision, held against what may never happen.
+/// Makes one decision, and checks it against the laws.
 fn step(world: &mut World, given: &Given, story: &str) -> Result<Plan, TestCaseError> {
     let (before, wanted) = (pods(world), wanted(world));
     let serving = serving(world, &before);
@@ -285,8 +285,9 @@ proptest! {
             }
         }
         let pods = pods(&world);
-        // What is broken and has to stay as it is holds the others up, and it says so. So it is in order with two that are broken and
-        // are to go: the higher waits for the lower.
+        // A broken pod that must stay as it is blocks the others, and the condition says so. With
+        // ordered updates, so do two broken pods that must be deleted: the higher one waits for the
+        // lower one.
         let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked");
         if let Some(blocked) = blocked {
             let goes = pods.keys().any(|ordinal| !wanted(&world).contains(ordinal));

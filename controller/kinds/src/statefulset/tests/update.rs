@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::simulation::{World, told};
 use crate::model::{resizing, unknown};
 
-/// A set with this rolling update, all at once unless it says otherwise.
+/// A set with this rolling update, in parallel unless the update says otherwise.
 fn parallel(replicas: i32, rolling: Value) -> World {
     let fields =
         json!({"podManagementPolicy": "Parallel", "updateStrategy": {"rollingUpdate": rolling}});
@@ -27,7 +27,7 @@ fn begun(world: &mut World) -> Vec<String> {
     names
 }
 
-/// A set in order with this rolling update.
+/// A set with ordered pods and this rolling update.
 fn ordered(replicas: i32, rolling: Value) -> World {
     World::settled(
         replicas,
@@ -35,7 +35,8 @@ fn ordered(replicas: i32, rolling: Value) -> World {
     )
 }
 
-/// Runs until the world rests; the deletions, creations and first writes of updates in place, each plan as one text.
+/// Runs until the world rests. Returns the deletions, creations and first writes of updates in
+/// place, each plan as one text.
 fn batches(world: &mut World) -> Vec<String> {
     let mut batches = Vec::new();
     for _ in 0..100 {
@@ -145,7 +146,7 @@ fn ordered_batch_stops_at_a_bad_image_and_repairs() {
             (5, "db-4 2"),
             "{policy}"
         );
-        // A broken pod inside the partition holds all updates up.
+        // A broken pod inside the partition blocks all updates.
         world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}}));
         world.break_pod("db-0");
         world.set_image("db:3");
@@ -205,7 +206,7 @@ fn pods_are_updated_from_the_highest_down_to_the_partition() {
             (2, 2),
             "{policy}"
         );
-        // What is made anew inside the partition is of the old revision, outside of it of the new.
+        // A new pod inside the partition has the old revision, and outside of it the new one.
         for pod in ["db-1", "db-3"] {
             world.delete(pod);
         }
@@ -317,7 +318,7 @@ fn the_first_that_serves_and_has_no_budget_ends_the_order_and_what_does_not_serv
         5,
         json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 2}),
     );
-    // One of the new revision that does not serve keeps the broken ones in their place.
+    // A pod of the new revision that does not serve keeps the broken ones at their positions.
     world.set_image("bad:1");
     world.step();
     world.step();
@@ -366,7 +367,7 @@ fn in_order_the_pod_that_all_wait_for_is_repaired_if_its_containers_fail() {
     world.set_image("db:2");
     world.settle();
     assert_eq!(world.images(), ["db-0 2", "db-1 2", "db-2 2"]);
-    // One that is in no place to be updated is waited for.
+    // The update waits for a pod that is not in its range.
     world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}}));
     world.break_pod("db-0");
     world.set_image("db:3");
@@ -412,7 +413,7 @@ fn who_is_asked_to_go_goes_within_the_limits_and_comes_back() {
             "{fields}"
         );
     }
-    // Also the one that all wait for.
+    // The same holds for the pod that all others wait for.
     let mut world = World::settled(3, json!({}));
     world.break_pod("db-1");
     world.label("db-1", "apps.kruise.io/specified-delete", "true");
@@ -476,7 +477,8 @@ fn a_hook_holds_a_pod_before_its_deletion_until_it_is_wanted_again() {
 
 #[test]
 fn what_has_begun_ends_first_wherever_it_is_in_the_order() {
-    // A pod that was to be replaced and is held by its hook holds the budget: a later revision does not wait for it in vain.
+    // A pod that must be replaced and is held by its hook uses up the budget: a later revision must
+    // not wait for that pod.
     let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
     let mut world = World::new(3, json!({"lifecycle": hook}));
     world.merge(&json!({"template": {"metadata": {"labels": {"example.com/in-use": "true"}}}}));

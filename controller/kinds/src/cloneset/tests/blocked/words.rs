@@ -1,4 +1,4 @@
-//! What is told of a cause, and when it is told anew.
+//! The message of a cause, and when the condition changes.
 
 use berth_workload::objects::resource::{CLAIMS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
 use berth_workload::plan::{Deed, Verb};
@@ -111,11 +111,11 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
                 "of the chart; take the namespace out of controller.protectedNamespaces, or use another namespace",
             )),
         ),
-        // What may be done the next time.
+        // Writes that may succeed the next time.
         (Deed::of(Verb::Create, PODS), 500, false, "no", None),
         (Deed::of(Verb::Create, PODS), 403, false, "no", None),
         (Deed::of(Verb::Create, PODS), 500, false, quota, None),
-        // Images that are not pulled ahead hold nothing up.
+        // Images that are not pulled ahead block nothing.
         (
             Deed::of(Verb::Create, IMAGE_PULL_JOBS),
             403,
@@ -170,7 +170,7 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
 
 #[test]
 fn another_cause_is_told_at_once_and_it_is_still_blocked_since_the_first() {
-    // What is the matter first, and then; is it news?
+    // The first cause, the next cause, and whether the condition changes.
     let table = [
         ("another cause", pull("no such image"), crash(1), true),
         ("another exit code", crash(1), crash(2), true),
@@ -448,7 +448,7 @@ fn refusals_name_the_first_pods_and_count_the_others() {
             5,
             "pods web-aaaaa, web-bbbbb, web-ccccc and 2 more cannot be updated",
         ),
-        // These names are new with each try.
+        // These names change with each try.
         (
             create,
             2,

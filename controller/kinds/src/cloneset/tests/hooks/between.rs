@@ -1,4 +1,5 @@
-//! Updates and deletions that come between one another, and hooks that come and go meanwhile.
+//! Updates and deletions that interrupt one another, and hooks that are added and removed
+//! meanwhile.
 
 use berth_workload::objects::pod::lifecycle::UPDATING;
 
@@ -22,7 +23,8 @@ fn the_end_of_an_update_in_service_is_told_before_the_next_begins() {
         "nothing holds it, and it goes on serving"
     );
     assert_eq!(world.states(), [UPDATING]);
-    // Back again at once: the pod has the label already, and its hook's owner was told of an update.
+    // The template changes back at once: the pod has the label already, and its hook's owner was
+    // notified of an update.
     world.set_template(labelled("a"));
     assert_eq!(
         kinds(&world.step()),
@@ -65,7 +67,7 @@ fn a_pod_that_waits_for_its_update_goes_on_waiting_when_the_limits_get_narrower(
     world.hold(first, true, false);
     world.settle();
     let second = one(&world, PREPARING_UPDATE);
-    // Now the updated pod fails: no more may be taken out of service.
+    // Now the updated pod fails: no more pods may be taken out of service.
     world.break_pod(first);
     world.hold(second, false, false);
     world.step();
@@ -85,7 +87,7 @@ fn a_pod_that_waits_for_its_update_goes_on_waiting_when_the_limits_get_narrower(
     assert_eq!(world.images(), ["web:2", "web:2"]);
 }
 
-/// What is found in a pod that was held before its deletion, and is wanted again.
+/// The state of a pod that was held before its deletion, and is wanted again.
 #[test]
 fn a_pod_comes_back_to_the_update_that_it_was_in() {
     let pre_delete = || json!({"preDelete": by_label(false)});
@@ -98,7 +100,7 @@ fn a_pod_comes_back_to_the_update_that_it_was_in() {
         world.states().remove(0)
     };
 
-    // It has new labels, which is proven as soon as they are there.
+    // The pod has new labels, which are proven as soon as they exist.
     let mut world = held(1, json!({}), pre_delete());
     world.set_template(labelled("a"));
     world.step();
@@ -106,7 +108,7 @@ fn a_pod_comes_back_to_the_update_that_it_was_in() {
     assert_eq!(world.pods()[0].metadata.label("tier"), Some("a"));
     assert_eq!(comes_back(&mut world), NORMAL, "nothing is left to prove");
 
-    // It serves, and is given more cpu, which its kubelet has not done yet.
+    // The pod serves, and gets more cpu, which its kubelet has not applied yet.
     let sized = |cpu: &str| {
         let mut template = template("web:1");
         template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
@@ -127,7 +129,7 @@ fn a_pod_comes_back_to_the_update_that_it_was_in() {
         (vec![NORMAL.to_owned()], 1)
     );
 
-    // Its image is patched, and it has no gate that would say so: somebody else made it.
+    // The pod's image is patched, and another creator left out the readiness gate for it.
     let mut world = held(1, json!({}), pre_delete());
     for pod in world.pods.values_mut() {
         pod["spec"]["readinessGates"] = json!([]);

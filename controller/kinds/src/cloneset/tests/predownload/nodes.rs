@@ -1,4 +1,4 @@
-//! What the nodes have, and whom it holds back.
+//! The images on nodes, and the updates that wait for them.
 
 use berth_workload::images::predownload::has;
 use berth_workload::objects::pod::lifecycle::PREPARING_UPDATE;
@@ -6,7 +6,7 @@ use berth_workload::objects::pod::lifecycle::PREPARING_UPDATE;
 use super::*;
 use crate::cloneset::decide;
 
-/// The writes to pods and the names of those, in the plan's order.
+/// The writes to pods and the names of the pods, in the plan's order.
 fn updated(plan: &Plan) -> Vec<String> {
     let actions = plan.actions();
     let name = |action: &Action| match action {
@@ -67,7 +67,7 @@ fn a_node_has_what_it_reports_of_this_very_image_and_round() {
             one("1", "Succeeded", 0),
             false,
         ),
-        // The registry is asked anew: the tag may have moved.
+        // The node pulls again, because the tag may have moved.
         (
             "it has pulled it a round before",
             asked(1),
@@ -144,7 +144,7 @@ fn only_a_cloneset_that_says_so_waits_for_images() {
 
 #[test]
 fn an_update_that_has_begun_waits_for_no_image() {
-    // It is out of service for the grace period.
+    // The pod is out of service for the grace period.
     let mut world = world(
         4,
         json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}}),
@@ -159,7 +159,7 @@ fn an_update_that_has_begun_waits_for_no_image() {
     world.pass(30);
     assert_eq!(updated(&world.step()).len(), 1);
 
-    // A hook was told of it, and has let it go.
+    // A hook was notified of the update, and has let the pod go.
     let mut world = self::world(4, json!({}));
     (0..4).for_each(|at| world.hold(at, true, false));
     world.set_lifecycle(json!({"inPlaceUpdate": {"labelsHandler": {"x.io/hook": "on"}}}));
@@ -184,7 +184,7 @@ fn a_pod_whose_node_has_the_image_does_not_wait_behind_one_whose_node_has_it_not
     annotate(&mut world, "5m");
     rollout(&mut world, "web:2");
     world.pass(1);
-    // Whoever would be the first: only the node of the last has the image.
+    // Any pod may come first: only the node of the last one has the image.
     for here in 0..4 {
         let mut snapshot = world.snapshot();
         let report = |phase: &str| {

@@ -154,7 +154,8 @@ fn what_depends_on_the_amount_is_said_when_it_is_calculated() {
 }
 
 proptest! {
-    /// Whatever is read: no panic, and what can be read can be calculated or says why not.
+    /// For every text: no panic, and an expression that can be read has a result or a reason for
+    /// its absence.
     #[test]
     fn no_text_panics(text in "([0-9.]{1,3}|cpu|max\\(|min\\(|[-+*/(),% ]|[mkMGTPKi]|e){0,40}", of in 0_i128..=MOST) {
         if let Ok(expression) = Expression::parse(&text, Variable::Cpu) {
@@ -170,7 +171,7 @@ proptest! {
         prop_assert!(part <= of && part % 1000 == 0);
     }
 
-    /// What is written is read as the same amount.
+    /// A written amount is read as the same amount.
     #[test]
     fn what_is_written_is_the_same_amount(thousandths in 0_i128..1_i128 << 60) {
         prop_assert_eq!(quantity::thousandths(&Variable::Cpu.written(thousandths)), Some(thousandths));

@@ -299,11 +299,12 @@ fn sets_whose_selectors_exclude_each_other_may_have_the_same_container() {
         (&is("1"), &expression("In", json!(["1", "2"])), true),
         (&is("1"), &there, true),
         (&others, &away, true),
-        // What is silent about a label excludes nothing, whatever the other asks of it.
+        // A selector without a demand on a label excludes nothing, regardless of the other
+        // selector's demand.
         (&there, &json!({"matchLabels": {"b": "2"}}), true),
         (&canary, &Value::Null, true),
         (&canary, &json!({}), true),
-        // One that makes no sense.
+        // An invalid selector.
         (&expression("Is", Value::Null), &is("1"), true),
     ] {
         for field in ["/spec/selector", "/spec/namespaceSelector"] {

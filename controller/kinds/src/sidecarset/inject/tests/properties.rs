@@ -1,4 +1,4 @@
-//! What holds for every pod and all SidecarSets.
+//! Properties of injection for every pod and all SidecarSets.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn any_pod() -> impl Strategy<Value = Value> {
         })
 }
 
-/// A container but for what it waits for.
+/// A container without the variable that it waits for.
 fn without_barrier(container: &Value) -> Value {
     let mut container = container.clone();
     if let Some(variables) = container["env"].as_array_mut() {
@@ -94,7 +94,7 @@ fn without_barrier(container: &Value) -> Value {
     container
 }
 
-/// By container: what it waits for.
+/// By container: the key that it waits for.
 fn barriers(pod: &Value) -> Vec<Option<String>> {
     let barrier = |container: &Value| {
         let variable = container["env"]
@@ -214,7 +214,7 @@ fn any_sets() -> impl Strategy<Value = Vec<Set>> {
         any_set("a", &["agent", "mesh"], &["init", "native"]),
         any_set("b", &["log", "main"], &["wait"]),
     );
-    // This one may bring what others bring, too.
+    // This SidecarSet may have containers that the others have, too.
     let c = any_set("c", &["proxy", "agent"], &["mesh-1", "native"]);
     (b, a, c, 0_usize..=3).prop_map(|(b, a, c, count)| {
         let mut sets = vec![b, a, c];
@@ -224,8 +224,9 @@ fn any_sets() -> impl Strategy<Value = Vec<Set>> {
     })
 }
 
-/// Admission refuses a patch that overwrites an annotation which another patch writes. What becomes of a merge beside a patch that
-/// retains depends on the order of the SidecarSets, which differs here from call to call.
+/// Admission refuses a patch that overwrites an annotation which another patch writes. The result
+/// of a merge beside a patch that retains depends on the order of the SidecarSets, which differs
+/// here from call to call.
 fn each_key_has_one_writer(sets: &mut [Set]) {
     use PatchPolicy::{MergePatchJson, Overwrite};
     let mut writers = BTreeMap::<String, Vec<PatchPolicy>>::new();
@@ -246,7 +247,8 @@ fn each_key_has_one_writer(sets: &mut [Set]) {
     }
 }
 
-/// What the apiserver fills in between two calls, and what it drops, for no type has it.
+/// Changes of the apiserver between two calls: it fills in defaults, and drops fields that no type
+/// has.
 fn defaulted(pod: &mut Value) {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
@@ -268,7 +270,8 @@ fn defaulted(pod: &mut Value) {
     }
 }
 
-/// What others do between two calls: a LimitRange gives to those that have nothing, and somebody changes the pod's own.
+/// Changes of other writers between two calls: a LimitRange fills in missing resources, and a user
+/// changes the pod's own containers.
 fn limited(pod: &mut Value, cpu: &str) {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
@@ -283,7 +286,7 @@ fn limited(pod: &mut Value, cpu: &str) {
     }
 }
 
-/// Whether all of the one is in the other: maps may have more fields, and nothing else may differ.
+/// Whether `other` has all of `one`: maps may have more fields, and nothing else may differ.
 fn is_within(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => one
@@ -313,13 +316,13 @@ fn brought(sets: &[Set], found: &Injected) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// A second call changes nothing, however much later.
+    /// A second call changes nothing, no matter how much later.
     #[test]
     fn twice_is_once(pod in any_pod(), sets in any_sets(), sort in any::<bool>()) {
         let once = run(&pod, &sets, sort, NOW);
         let twice = run(&once.pod, &sets, sort, LATER);
         prop_assert_eq!(&twice.pod, &once.pod);
-        // With one reason: the pod is told it.
+        // One reason is enough, because the pod's creator reads it.
         prop_assert!(once.refusals.iter().all(|refusal| twice.refusals.contains(refusal)), "{:?}", twice.refusals);
         prop_assert!(!twice.warnings.iter().any(|warning| warning.contains("is replaced")));
     }
@@ -328,7 +331,7 @@ proptest! {
     /// nothing else.
     #[test]
     fn second_call_restores_containers(mut pod in any_pod(), sets in any_sets()) {
-        // The pod of the first call has its own already.
+        // The pod of the first call has its defaults already.
         defaulted(&mut pod);
         let once = run(&pod, &sets, false, NOW).pod;
         let mut changed = once.clone();
@@ -359,7 +362,8 @@ proptest! {
         prop_assert_eq!(found.refusals, first.refusals);
     }
 
-    /// No request is above its limit, which the apiserver would refuse, whatever was made of either between two calls.
+    /// No request is above its limit, which the apiserver would refuse, regardless of changes
+    /// between two calls.
     #[test]
     fn requests_are_within_limits(mut pod in any_pod(), sets in any_sets(), cpu in select(&["10m", "200m", "2"][..])) {
         defaulted(&mut pod);
@@ -378,8 +382,8 @@ proptest! {
         }
     }
 
-    /// Everything that a pod has survives, but for containers that are replaced and annotations that SidecarSets may
-    /// change.
+    /// Everything in a pod stays, except for containers that are replaced and annotations that
+    /// SidecarSets may change.
     #[test]
     fn what_a_pod_has_survives(pod in any_pod(), sets in any_sets()) {
         let found = run(&pod, &sets, false, NOW);
@@ -401,7 +405,7 @@ proptest! {
             prop_assert_eq!(&new["spec"][list].as_array().unwrap()[..old.len()], &old[..]);
         }
         for list in ["containers", "initContainers"] {
-            // In their order, and whole.
+            // In their order, and complete.
             let is_replaced = |container: &&Value| brought.iter().any(|name| container["name"] == **name);
             let old: Vec<_> = pod["spec"][list].as_array().unwrap().iter().filter(|of| !is_replaced(of)).collect();
             let names: Vec<_> = old.iter().map(|container| &container["name"]).collect();
@@ -410,8 +414,8 @@ proptest! {
         }
     }
 
-    /// All of the pod's own containers wait for the pod's own ConfigMap, or no container does; and who lets them start finds the pod
-    /// by its records.
+    /// Either all of the pod's own containers wait for the pod's own ConfigMap, or none does. The
+    /// controller that lets them start finds the pod by its records.
     #[test]
     fn all_own_containers_are_ordered_or_none_is(pod in any_pod(), sets in any_sets()) {
         let found = run(&pod, &sets, false, NOW);
@@ -429,7 +433,8 @@ proptest! {
         }
     }
 
-    /// A set that is named as refused leaves nothing behind, and the others are as if it were not there.
+    /// A SidecarSet that is listed as refused adds nothing, and the others are as if it did not
+    /// exist.
     #[test]
     fn what_is_refused_is_left_out_whole(pod in any_pod(), sets in any_sets()) {
         let found = run(&pod, &sets, false, NOW);
@@ -441,7 +446,8 @@ proptest! {
         prop_assert!(found.refusals.iter().all(|refusal| !list.split(',').any(|name| name == refusal.sidecar_set)));
     }
 
-    /// A container has each field of its SidecarSet, those unknown to us among them, and no two of a pod have one name.
+    /// A container has each field of its SidecarSet, even unknown fields, and no two containers of
+    /// a pod have the same name.
     #[test]
     fn containers_come_whole(pod in any_pod(), set in any_set("a", &["agent", "mesh"], &["init"])) {
         let found = run(&pod, std::slice::from_ref(&set), false, NOW);

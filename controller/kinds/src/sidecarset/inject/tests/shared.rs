@@ -1,4 +1,5 @@
-//! What sidecars share with the pod's own containers: variables, volumes, resources, secrets.
+//! Values that sidecars share with the pod's own containers: variables, volumes, resources,
+//! secrets.
 
 use serde_json::json;
 
@@ -93,7 +94,7 @@ fn the_pod_names_the_container_of_a_variable() {
         ("['app']", false),
         ("", false),
     ] {
-        // Where the pod is asked, the name beside it counts for nothing.
+        // If the name comes from a field of the pod, the fixed name beside it does not count.
         let from = json!({"sourceContainerName": "main", "sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"});
         let new = injected(&old, &[sidecar(json!({"transferEnv": [from]}))]);
         let expected = if is_found {
@@ -108,9 +109,9 @@ fn the_pod_names_the_container_of_a_variable() {
 #[test]
 fn containers_of_sidecarsets_lend_nothing() {
     let main = json!({"name": "main", "env": env(&["A=1"]), "volumeMounts": [{"name": "data", "mountPath": "/data"}]});
-    // A mark that the creator gives to a container of its own hides nothing of it.
+    // A mark that the creator gives to a container of its own hides nothing.
     let marked = json!({"name": "marked", "env": env(&["B=1", "IS_INJECTED=true"]), "volumeMounts": [{"name": "f", "mountPath": "/f"}]});
-    // It is replaced: nothing of it will run.
+    // The container is replaced: none of it will run.
     let log = json!({"name": "log", "env": env(&["C=1"]), "volumeMounts": [{"name": "l", "mountPath": "/log"}]});
     let from =
         |name: &str, variable: &str| json!({"sourceContainerName": name, "envName": variable});
@@ -204,7 +205,7 @@ fn mount_at_below_or_above_a_sidecars_is_not_shared() {
 
 #[test]
 fn sharing_takes_steps_by_the_size_of_the_pod() {
-    // One look for each pair would be 10^11 steps: minutes.
+    // One step for each pair would be 10^11 steps, which take minutes.
     let mount = |at: usize, expression: &str| json!({"name": "v", "mountPath": format!("/v/{at}"), "subPathExpr": expression});
     let variables: Vec<Value> = (0..4_500)
         .map(|at| json!({"name": format!("V{at}"), "value": "x"}))
@@ -223,7 +224,7 @@ fn sharing_takes_steps_by_the_size_of_the_pod() {
         false,
         NOW,
     );
-    // Beside those that are shared it has IS_INJECTED.
+    // The sidecar has IS_INJECTED beside the shared variables.
     assert_eq!(
         container(&new.pod, "agent")["env"]
             .as_array()

@@ -1,5 +1,5 @@
-//! Repair and updates in a small world: workloads that make pods, kubelets, a webhook that is away at times, disruption budgets, and
-//! a controller that dies at any point.
+//! Repair and updates in a small world: workloads that create pods, kubelets, a webhook that does
+//! not answer at times, disruption budgets, and a controller that dies at any point.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens.
+/// A step in the world.
 #[derive(Debug, Clone, Copy)]
 enum Happening {
     /// A round of the controller.
     Round(Fate),
-    /// Workloads make what they lack.
+    /// Workloads create the pods that they lack.
     Made,
     /// A pod that is being deleted is gone.
     Gone(usize),
@@ -22,13 +22,13 @@ enum Happening {
     Minute,
     /// The SidecarSet gets this image.
     Image(usize),
-    /// The webhook answers, or does not.
+    /// The webhook starts or stops answering.
     Webhook(bool),
-    /// Disruption budgets let nothing go, or do.
+    /// Disruption budgets start or stop refusing all pods.
     Budget(bool),
-    /// Somebody deletes the pods that came without the containers in place of others.
+    /// A user deletes the pods without the containers that replaced others.
     Tidy,
-    /// All pods of a workload are another's, as after a rollout.
+    /// Other pods replace all pods of a workload, as after a rollout.
     Rollout(usize),
     /// A workload wants one pod less.
     ScaledDown(usize),
@@ -36,7 +36,7 @@ enum Happening {
     OwnerGone(usize),
 }
 
-/// How far a round gets.
+/// The extent of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fate {
     Whole,
@@ -62,7 +62,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// Each workload wants two pods, to begin with.
+/// Each workload wants two pods at first.
 const REPLICAS: usize = 2;
 /// More than a minute, by the world's clock.
 const MINUTE: i64 = 61 * 20;
@@ -75,14 +75,14 @@ struct World {
     max_unavailable: usize,
     image: usize,
     status: Value,
-    /// In steps of 50 ms: much happens in a second.
+    /// In steps of 50 ms, because many steps fit into a second.
     clock: i64,
     answers: bool,
     lets_go: bool,
-    /// Pods that came without the containers in place of one that repair took, each with the uid of
-    /// its workload.
+    /// Pods without the containers that replaced a pod which repair took, each with the uid of its
+    /// workload.
     bad: Vec<(String, String)>,
-    /// By uid of a workload: when the last one of them was made.
+    /// By uid of a workload: when the last of these pods was created.
     stopped: BTreeMap<String, i64>,
     replaced: Vec<String>,
 }
@@ -118,7 +118,7 @@ impl World {
         Timestamp::from_millisecond(1000 * SECOND + 50 * self.clock).unwrap()
     }
 
-    /// As an apiserver tells it.
+    /// The time as an apiserver writes it.
     fn second(&self) -> String {
         Timestamp::from_second(self.time().as_second())
             .unwrap()
@@ -296,7 +296,7 @@ impl World {
                         .position(|pod| pod["metadata"]["name"] == *name)
                         .unwrap();
                     let gone = self.pods.remove(at);
-                    // What comes in its place comes in place of the one before, too.
+                    // The pod's replacement replaces the earlier pod, too.
                     self.replaced.push(owner_of(&gone).to_owned());
                 }
             }
@@ -321,7 +321,8 @@ impl World {
         }
     }
 
-    /// All pods of a workload go at once, but so many that are not on their way out.
+    /// Deletes the pods of a workload at once, except for `but` of those that are not being
+    /// deleted.
     fn remove(&mut self, workload: usize, but: usize) {
         let uid = self.workloads[workload].0.clone();
         let mut left = but;
@@ -376,7 +377,7 @@ fn serves(pod: &Value) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever happens meanwhile, and wherever the controller dies.
+    /// Limits hold in every order of steps, wherever the controller dies.
     #[test]
     fn repair_and_updates_together_keep_to_max_unavailable_and_repair_stops_when_it_brings_nothing(
         workloads in 1..4_usize,
@@ -388,7 +389,7 @@ proptest! {
         happenings.into_iter().for_each(|happening| world.happens(happening));
     }
 
-    /// Where nothing goes wrong all pods have the containers in the end.
+    /// If nothing fails, all pods have the containers in the end.
     #[test]
     fn repair_ends_with_no_pod_that_lacks_the_containers(
         workloads in 1..4_usize,
@@ -406,7 +407,7 @@ proptest! {
     }
 }
 
-/// Whatever becomes of the workload of a pod that repair took, the others' pods get their turn.
+/// Regardless of the workload of a pod that repair took, pods of other workloads get their turn.
 #[test]
 fn a_pod_that_has_no_successor_holds_up_no_other_workload_for_long() {
     for (happening, missed, injected) in [

@@ -1,4 +1,5 @@
-//! Which pods are updated beside those that are on their way already, by table, and in whatever state a rollout gets.
+//! Tables of the pods that are updated beside those whose update is under way, and a property of
+//! the choice in every state of a rollout.
 
 use std::collections::BTreeSet;
 
@@ -194,14 +195,14 @@ fn patch_records_whether_the_pod_was_ready() {
     }
 }
 
-/// What happens in a rollout.
+/// A step of a rollout.
 #[derive(Debug, Clone, Copy)]
 enum Happening {
     /// The controller decides and writes.
     Decision,
     /// The SidecarSet gets this image.
     Image(usize),
-    /// The kubelet makes the container of the pod's spec.
+    /// The kubelet creates the container of the pod's spec.
     Restart(usize),
     /// That container is ready.
     Ready(usize),
@@ -222,7 +223,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// Pods, a SidecarSet, and which pods an update took out of service.
+/// Pods, a SidecarSet, and the pods that an update took out of service.
 struct World {
     pods: Vec<Value>,
     image: usize,
@@ -265,7 +266,7 @@ impl World {
         self.pods[at]["status"]["conditions"][0]["status"] == "True"
     }
 
-    /// Are the containers that run those of the spec?
+    /// Whether the running containers are those of the spec.
     fn is_new(&self, at: usize) -> bool {
         self.pods[at]["status"]["containerStatuses"][1]["image"]
             == self.pods[at]["spec"]["containers"][1]["image"]
@@ -284,7 +285,7 @@ impl World {
             .count()
     }
 
-    /// Decides and writes, and holds it against the limits.
+    /// Decides and writes, and checks the writes against the limits.
     fn decide(&mut self) {
         let (before, snapshot) = (self.outdated(), self.snapshot());
         let mut takes_out = false;
@@ -360,7 +361,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// From whatever state a rollout gets into, with images that change in the middle of it and pods that fail.
+    /// In every state of a rollout, with images that change in its middle and pods that fail.
     #[test]
     fn no_choice_takes_more_pods_out_of_service_than_max_unavailable(
         pods in 1..6_usize,

@@ -1,4 +1,4 @@
-//! CloneSet: a number of interchangeable pods, brought to a template one limit at a time.
+//! CloneSet: a number of interchangeable pods, which are brought to a template within limits.
 
 mod adopt;
 mod blocked;
@@ -33,7 +33,7 @@ pub use settings::{Settings, settings};
 /// All that a decision about one CloneSet reads.
 pub type Snapshot = pod_owner::Snapshot<CloneSetOwner>;
 
-/// What only a CloneSet's snapshot has.
+/// The parts that only a CloneSet's snapshot has.
 #[derive(Debug, Clone, Default)]
 pub struct CloneSetOwner {
     /// Claims with an instance id: those that it controls, and those that its pods own.

@@ -1,7 +1,9 @@
 //! ContainerRecreateRequest: containers of a pod that are restarted in place, one after the other.
 //!
-//! The node's daemon stops them, as the node's NodeImage asks ([`berth_workload::update::recreate::stop`]). What is decided here is whose turn it
-//! is, whether the pod is out of service first, how far each container is, and when the request is over.
+//! The node's daemon stops the containers, because the node's NodeImage lists them
+//! ([`berth_workload::update::recreate::stop`]). This module decides which request comes next,
+//! whether the pod is taken out of service first, how far each container is, and when the request
+//! is over.
 
 mod blocked;
 mod decide;
@@ -34,7 +36,7 @@ pub use verdict::{needs_filling, restarts};
 pub struct Snapshot {
     /// The request.
     pub request: Arc<ContainerRecreateRequest>,
-    /// The pod that has its pod's name now.
+    /// The present pod of the name that the request has.
     pub pod: Option<Arc<Pod>>,
     /// The NodeImage of that pod's node.
     pub image: Option<Arc<NodeImage>>,
@@ -42,9 +44,10 @@ pub struct Snapshot {
     pub of_pod: Vec<Arc<ContainerRecreateRequest>>,
     /// Feature gates.
     pub gates: Gates,
-    /// For a request that was not filled in when it was created ([`needs_filling`]): the patch that does it, or why it is refused.
+    /// For a request that was not filled in when it was created ([`needs_filling`]): the patch that
+    /// fills it in, or the reason for its refusal.
     pub filled: Option<Result<Value, String>>,
-    /// Why a budget of the pod does not let it begin ([`restarts`]).
+    /// The reason why a budget of the pod does not let the request begin ([`restarts`]).
     pub held: Option<String>,
 }
 
@@ -77,7 +80,7 @@ impl Snapshot {
     }
 }
 
-/// The request's pod, if it is still that one and stays.
+/// The request's pod, if it is still the same pod and is not being deleted.
 fn pod(snapshot: &Snapshot) -> Option<&Pod> {
     let is_the_one = |pod: &&Pod| {
         pod_uid(&snapshot.request) == Some(&*pod.metadata.uid)

@@ -36,7 +36,7 @@ pub use status::is_urgent;
 /// All that a decision about one DaemonSet reads. `nodes` has all nodes, and `ended` is by node name.
 pub type Snapshot = pod_owner::Snapshot<DaemonSetOwner>;
 
-/// What only a DaemonSet's snapshot has.
+/// The parts that only a DaemonSet's snapshot has.
 #[derive(Debug, Clone)]
 pub struct DaemonSetOwner {
     /// Pods that another DaemonSet of its name controls ([`namesakes`]).
@@ -45,7 +45,7 @@ pub struct DaemonSetOwner {
     pub assigns_by_scheduler: bool,
 }
 
-/// Are pods updated in place where that is possible?
+/// Whether pods are updated in place if possible.
 fn is_in_place(set: &DaemonSet) -> bool {
     let rolling = set.spec.update_strategy.rolling_update.as_ref();
     rolling.is_some_and(|rolling| rolling.type_ == RollingUpdateType::InPlaceIfPossible)

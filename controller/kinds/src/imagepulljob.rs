@@ -1,7 +1,8 @@
-//! ImagePullJob: an image pulled on many nodes, so many at a time.
+//! ImagePullJob: an image that many nodes pull, a limited number at a time.
 //!
-//! The job asks nodes by putting entries into their NodeImages' specs, and reads in their statuses what came of it. Its
-//! entries are exactly those of its nodes and its image; while it has any that are not over, it has a finalizer.
+//! The job adds entries to the specs of NodeImages, and reads the results in their statuses. Its
+//! entries are exactly those of its nodes and its image. While any of them has not ended, the job
+//! has a finalizer.
 
 mod decide;
 mod news;
@@ -40,14 +41,14 @@ pub struct Snapshot {
     pub unreadable: Vec<String>,
     /// The pods of the job's namespace, if it [needs them](needs_pods).
     pub pods: Vec<Arc<Pod>>,
-    /// Where the job is being deleted: the uids of all jobs that are. Their entries go along: each write of a NodeImage makes
-    /// the others of it begin anew.
+    /// If the job is being deleted: the uids of all jobs that are. Their entries are removed
+    /// together, because each write of a NodeImage makes the other writes of it start again.
     pub leaving: BTreeSet<String>,
     /// Feature gates.
     pub gates: Gates,
 }
 
-/// Does the spec make sense? A job whose spec does not is not acted on.
+/// Checks the spec. The controller does not act on a job with an invalid spec.
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.

@@ -1,8 +1,9 @@
-//! What Berth decides for each kind of object: pure functions from a snapshot to a plan.
+//! The decisions of Berth for each kind of object: pure functions from a snapshot to a plan.
 //!
-//! A kind's module has three entry points: its *snapshot* (what was observed), `decide` (snapshot and time to a
-//! [`Plan`](berth_workload::plan::Plan)) and `status` (snapshot and what came of the plan to the status to write). What several
-//! kinds share is in `berth-workload`, which knows none of them; and no kind knows another.
+//! A kind's module has three entry points. The *snapshot* has the observed objects, `decide` makes
+//! a [`Plan`](berth_workload::plan::Plan) from snapshot and time, and `status` makes the status to
+//! write from the snapshot and the plan's outcome. Parts that several kinds share are in
+//! `berth-workload`, which knows no kind; and no kind knows another.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

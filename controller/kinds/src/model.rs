@@ -1,5 +1,5 @@
-//! What decisions are tested against: an apiserver that applies writes, and kubelets that follow. Objects are JSON, patched
-//! as the server patches them.
+//! The simulated cluster for tests of decisions: an apiserver that applies writes, and kubelets
+//! that follow. Objects are JSON, patched as the apiserver patches them.
 
 pub(crate) mod apiserver;
 pub(crate) mod claims;
@@ -10,5 +10,6 @@ pub(crate) mod resizing;
 pub(crate) mod unknown;
 pub(crate) mod world;
 
-// The apiserver is also compiled into a test that holds it against a real one, so it names the plan from here.
+// The apiserver is also compiled into a test that compares it with a real one, so it uses the plan
+// from here.
 use berth_workload::plan;

@@ -1,8 +1,8 @@
 //! UnitedDeployment: one workload for each domain, among which the replicas of one application are divided.
 //!
-//! Each round looks at the subsets ([`round`]): which workload each of them has, whether its nodes
-//! have room ([`schedulability`]), and how many replicas it gets ([`division`]). The plan follows from
-//! what the workloads lack ([`decide`]).
+//! Each round reads the subsets ([`round`]): the workload of each, whether its nodes have capacity
+//! ([`schedulability`]), and its number of replicas ([`division`]). The plan follows from the
+//! differences of the workloads ([`decide`]).
 
 mod adopt;
 mod change;

@@ -1,4 +1,4 @@
-//! By which a node is known in names of pods and in the status: a short hash of its uid.
+//! The mark of a node in names of pods and in the status: a short hash of its uid.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 /// Letters and digits that a name may have, five bits each.
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// Sixty bits: two of ten thousand nodes share them once in twenty billion clusters.
+/// Sixty bits: two of ten thousand nodes have the same mark once in twenty billion clusters.
 const LENGTH: usize = 12;
 
 /// How the pod of a node has ended.
@@ -14,7 +14,7 @@ const LENGTH: usize = 12;
 pub(super) enum Verdict {
     Succeeded,
     Failed,
-    /// It has failed, and somebody has resumed the job since.
+    /// It has failed, and a user has resumed the job since.
     Accepted,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn pod_name(job: &str, hash: &str) -> String {
     format!("{job}-{hash}")
 }
 
-/// The hash in a pod's name, where it was made for a job of this name here.
+/// The hash in a pod's name, if the pod was created for a job of this name.
 pub(super) fn in_name<'a>(job: &str, pod: &'a str) -> Option<&'a str> {
     let hash = pod.strip_prefix(job)?.strip_prefix('-')?;
     is_hash(hash).then_some(hash)
@@ -46,12 +46,12 @@ fn is_hash(text: &str) -> bool {
     text.len() == LENGTH && text.bytes().all(|byte| ALPHABET.contains(&byte))
 }
 
-/// The entries of a status, by hash. What is no entry is passed over.
+/// The entries of a status, by hash. Texts that are no entries are skipped.
 pub(super) fn read(entries: &[String]) -> BTreeMap<&str, Verdict> {
     entries.iter().filter_map(|text| entry(text)).collect()
 }
 
-/// Has a status an entry with this hash?
+/// Whether a status has an entry with this hash.
 pub(super) fn has(entries: &[String], hash: &str) -> bool {
     entries
         .iter()

@@ -11,8 +11,8 @@ use berth_workload::update::launch;
 use berth_workload::update::podset::new_pod;
 use serde_json::{Value, json};
 
-/// The pod for one node, from the job's template: with the labels by which a job's pods are found, without readiness gates,
-/// tolerating what the template says and no more.
+/// The pod for one node, from the job's template: with the labels that select a job's pods, without
+/// readiness gates, and with the template's tolerations alone.
 pub(super) fn new_pod(job: &BroadcastJob, template: &Value, name: &str, node: &str) -> Value {
     let owner = controller_reference(&BROADCAST_JOBS, &job.metadata);
     let mut metadata = new_pod::metadata(template, name, job.metadata.namespace.as_deref(), owner);

@@ -17,23 +17,23 @@ use serde_json::Value;
 use super::place::Where;
 use super::workload;
 
-/// The longest name of a job: it is the value of a label of its pods.
+/// The longest name of a job, because the name is the value of a label of its pods.
 const LONGEST_NAME: usize = 63;
 
-/// What a job asks for.
+/// The settings that a job asks for.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) template: Value,
     pub(super) target: Where,
     parallelism: IntOrString,
-    /// The job ends when all nodes have ended.
+    /// Whether the job ends when the pods of all nodes have ended.
     pub(super) ends: bool,
     pub(super) failure: FailurePolicyType,
-    /// How often the containers of a pod may restart, where they do.
+    /// How often the containers of a pod may restart, if they restart at all.
     pub(super) restart_limit: Option<i64>,
-    /// From the job's start, with policy Always alone.
+    /// The time from the job's start, only with policy Always.
     pub(super) deadline: Option<SignedDuration>,
-    /// From the end of a pod to the next creation.
+    /// The time from the end of a pod to the next creation.
     pub(super) wait: Option<SignedDuration>,
 }
 

@@ -1,4 +1,4 @@
-//! What a CloneSet does otherwise than other owners of pods, and its rollout.
+//! The parts of a CloneSet that differ from those of other owners of pods, and its rollout.
 
 mod create;
 
@@ -54,7 +54,7 @@ impl PodOwner for CloneSetOwner {
                 on_revisions: false,
             },
             gates: &OF_NEW_PODS,
-            // OpenKruise compares bytes, and has to find the revision of the template that is stored.
+            // OpenKruise compares bytes, and must find the revision of the stored template.
             meets_by_meaning: false,
             history_limit: spec.revision_history_limit,
             tells_replacements: true,
@@ -69,7 +69,7 @@ impl PodOwner for CloneSetOwner {
         &set.status
     }
 
-    /// A predecessor leaves nothing that is younger than the CloneSet.
+    /// An orphan that is younger than the CloneSet cannot come from a predecessor.
     fn is_left(set: &CloneSet, orphan: &Metadata) -> bool {
         let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let own = orphan.creation_timestamp;
@@ -100,7 +100,7 @@ impl PodOwner for CloneSetOwner {
         history::revisions(&snapshot.scene(), template, annotations).map_err(|stage| vec![stage])
     }
 
-    /// Towards the pods that are wanted, of the revision that is.
+    /// Plans the steps towards the wanted pods of the wanted revision.
     fn roll_out(
         snapshot: &Snapshot,
         template: &Value,
@@ -129,7 +129,8 @@ impl PodOwner for CloneSetOwner {
         let leaving = leaving(
             snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now,
         );
-        // What goes now is no candidate for an update, and what may be disrupted is counted without it.
+        // A pod that is deleted now is no candidate for an update, and the number of pods that may
+        // be disrupted does not include it.
         pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
         let knobs = settings.predownload(snapshot);
         let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
@@ -197,7 +198,8 @@ impl PodOwner for CloneSetOwner {
     }
 }
 
-/// Takes away what no pod needs any more: names of deleted pods in the spec, claims, revisions.
+/// Removes objects that no pod needs any more: names of deleted pods in the spec, claims,
+/// revisions.
 fn clean_up(snapshot: &Snapshot, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
     let names = pods_to_delete::clean(snapshot);
     plan.add_stage("pods to delete", names.into_iter().collect());
@@ -205,7 +207,7 @@ fn clean_up(snapshot: &Snapshot, revisions: &Revisions, pods: &[Arc<Pod>], plan:
     history::drop_history(&snapshot.scene(), revisions, pods, plan);
 }
 
-/// What a pod counts for.
+/// The group in which a pod counts.
 fn held(
     scene: &Scene<'_>,
     settings: &Settings,
@@ -225,26 +227,27 @@ fn held(
     }
 }
 
-/// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down
-/// first.
+/// Whether the pod counts as updated in the numbers of pods. A pod whose update a hook holds may
+/// count as updated, so that it is not scaled down first.
 fn scales_as_updated(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod) -> bool {
     let preparing = lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
     revisions.is_updated(pod) || (preparing && snapshot.gates.has(Gate::PreparingUpdateAsUpdate))
 }
 
-/// Is the pod on its way out, held by a hook?
+/// Whether a hook holds the pod before its deletion.
 fn is_leaving(pod: &Pod, returning: &Uids) -> bool {
     lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !returning.contains(&pod.metadata.uid)
 }
 
-/// Pods that go now, or are to go as soon as their hooks let them.
+/// Pods that are deleted now, or as soon as their hooks let them go.
 struct Leaving {
     steps: Vec<Step>,
     /// The pods of the steps.
     uids: Uids,
 }
 
-/// The pods to delete now: those that somebody asked for or that a hook held before, then those beyond what is wanted.
+/// The pods to delete now: those with a request for deletion or that a hook held before, then those
+/// beyond the wanted number.
 #[allow(clippy::too_many_arguments, reason = "all that a deletion depends on")]
 fn leaving(
     snapshot: &Snapshot,
@@ -265,7 +268,7 @@ fn leaving(
     let is_available =
         |pod: &Pod| availability(pod, settings.min_ready_seconds, now).is_available();
     for (mut pods, surplus) in [(old, numbers.delete_old), (updated, numbers.delete_updated)] {
-        // In nearly every round none is one too many.
+        // In nearly every round there is no surplus pod.
         if surplus > 0 {
             spread::for_deletion(&mut pods, &scene.spread(), is_available);
             leave.extend(pods.into_iter().take(surplus));

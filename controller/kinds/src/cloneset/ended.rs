@@ -1,8 +1,9 @@
-//! Pods that have ended count as no replicas: the controller deletes each, and creates another in its place.
+//! Ended pods count as no replicas: the controller deletes each, and creates another in its place.
 //!
-//! A successor that ends, too, rests in its place before it goes, each time for longer, because a pod that fails at once would
-//! otherwise be created and deleted without end. Only pods that are younger than the last replacement are successors. Pods of
-//! before it, such as the others of a node that evicts one after the other, go at once.
+//! If the successor ends, too, it rests in its place before it is deleted, each time for longer.
+//! Otherwise a pod that fails at once would be created and deleted without end. Only pods that are
+//! younger than the last replacement are successors. Older pods, such as the others of a node that
+//! evicts one after the other, are deleted at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,30 +20,30 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
 
-/// Pods that one plan deletes at most.
+/// Most pods that one plan deletes.
 const MOST: usize = 256;
-/// The event of a pod that has failed, as StatefulSets of Kubernetes have it.
+/// The event for a failed pod, with the name that Kubernetes' StatefulSets use.
 const EVENT: &str = "RecreatingFailedPod";
 
 /// How often in a row the pods of a CloneSet ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// So often.
+    /// The number of times.
     pub count: ended::Ended,
     /// When the youngest pod of the last replacement was created, by the apiserver's clock: younger pods are successors.
     pub youngest: Option<Timestamp>,
 }
 
-/// What becomes of the pods that have ended.
+/// The steps for ended pods, and those that stay.
 #[derive(Default)]
 pub(super) struct Ending {
-    /// They delete pods, or have hooks told.
+    /// Steps that delete pods, or notify their hooks.
     pub(super) steps: Vec<Step>,
     /// Pods that stay a while.
     pub(super) resting: Vec<Arc<Pod>>,
 }
 
-/// Which pods that have ended go now, and which stay.
+/// Decides which ended pods are deleted now, and which stay.
 pub(super) fn ending(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) -> Ending {
     let scene = snapshot.scene();
     let mut ending = Ending::default();
@@ -70,7 +71,7 @@ pub(super) fn ending(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) -> En
 }
 
 impl Ending {
-    /// A pod that stays has the place of the next one.
+    /// Counts each pod that stays as the next pod, so that none is created in its place.
     pub(super) fn keep_places(&self, revisions: &Revisions, numbers: &mut Numbers) {
         for pod in &self.resting {
             if numbers.create_later > 0 {
@@ -90,7 +91,7 @@ impl Ending {
     }
 }
 
-/// How long a pod that has ended rests yet. A pod that waits for hook preDelete has a successor already.
+/// How much longer an ended pod rests. A pod that waits for hook preDelete has a successor already.
 fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDuration {
     let known = snapshot
         .ended
@@ -101,7 +102,7 @@ fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDuration {
         .map_or(SignedDuration::ZERO, |ended| ended.count.rest(now))
 }
 
-/// Which template it is, by a number that rises with each change of it.
+/// The generation of the template: a number that rises with each change of it.
 fn generation(snapshot: &Snapshot) -> i64 {
     snapshot
         .revisions
@@ -110,14 +111,15 @@ fn generation(snapshot: &Snapshot) -> i64 {
 }
 
 impl Ended {
-    /// Whether the pod is a successor of those that ended.
+    /// Whether the pod is a successor of the ended pods.
     fn is_of(&self, snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> bool {
         self.count.is_recent(generation(snapshot), now)
             && pod.metadata.creation_timestamp > self.youngest
     }
 }
 
-/// Pods fail one after the other. Between two of them nothing is mended yet.
+/// The cause if pods fail one after the other. Between two of them it stays, because the problem is
+/// not solved yet.
 pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let known = snapshot.ended.filter(|ended| ended.count.times >= OFTEN)?;
     let workload = snapshot.scene().workload;
@@ -150,7 +152,7 @@ pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     Some(Cause::new(Grade::Failing, PODS_FAIL, message, now))
 }
 
-/// What is known of ended pods once this plan was carried out; `None`: what was known before.
+/// The record of ended pods after this plan; `None` if it stays the same.
 pub(super) fn noted(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Ended> {
     let of_action = |action: &Action| match action {
         Action::DeletePod { target } => Some(target.uid.clone()),

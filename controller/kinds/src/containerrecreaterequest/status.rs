@@ -21,7 +21,8 @@ use super::silence::min_started_pending;
 use super::verdict::{Verdict, verdict};
 use super::{Snapshot, pod};
 
-/// The status to write. Equal to the one that the request has when nothing changed; `None` where there is to be none.
+/// The status to write. It equals the request's present status if nothing changed; `None` if there
+/// must be none.
 pub fn status(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -33,7 +34,7 @@ pub fn status(
     let mut pending = None;
     match verdict(snapshot, now) {
         Verdict::Over => {
-            // A stop that was under way is still told.
+            // The status still reports a stop that was under way.
             if let Some(pod) =
                 pod(snapshot).filter(|_| request.metadata.deletion_timestamp.is_none())
             {
@@ -45,7 +46,7 @@ pub fn status(
         Verdict::Turn(other) if other.is_empty() => return request.status.clone(),
         Verdict::Turn(_) | Verdict::Held(_) => next.phase = RecreatePhase::Pending,
         Verdict::Foreign(pod) => {
-            // The provider goes by both.
+            // The other service reads the snapshot and the condition.
             see(snapshot, pod, &mut next);
             if grace_begins(snapshot, pod, plan, outcome, now) {
                 set(&mut next.conditions, grace(now));
@@ -82,7 +83,8 @@ pub fn status(
     Some(unless_seen_alone(next, request.status.as_ref()))
 }
 
-/// What was seen of the containers is written along with the rest, and is worth no write of its own.
+/// Keeps the old snapshot of containers if nothing else has changed: a snapshot alone needs no
+/// write.
 fn unless_seen_alone(
     next: ContainerRecreateRequestStatus,
     old: Option<&ContainerRecreateRequestStatus>,
@@ -96,8 +98,9 @@ fn unless_seen_alone(
     if as_seen == *old { as_seen } else { next }
 }
 
-/// Is all that is new that containers have stopped, and do their successors, which most often run soon, say as much? The status of a
-/// completed request says nothing of successors, so a late stop is the last change of that status.
+/// Whether the only news is that containers have stopped, and their successors, which usually run
+/// soon, will show as much. The status of a completed request does not show successors, so a late
+/// stop is the last change of that status.
 pub fn tells_stops_alone(
     old: &ContainerRecreateRequestStatus,
     new: &ContainerRecreateRequestStatus,
@@ -121,7 +124,8 @@ pub fn tells_stops_alone(
         && ends(old) == ends(new)
 }
 
-/// A policy or a right that is lacking does not pass by itself.
+/// The cause if a write was refused because of a policy or a missing permission, which does not
+/// pass by itself.
 fn refused(snapshot: &Snapshot, outcome: &Outcome) -> Option<Blocked> {
     let failure = outcome.failures.iter().find(|failure| failure.permanent)?;
     let message = format!(
@@ -144,13 +148,14 @@ fn observe(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestSt
 
 fn see(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestStatus) {
     let seen = snapshots(snapshot, pod);
-    // Between two containers the last one that was seen stays.
+    // Between two containers the snapshot of the last one stays.
     if !seen.is_empty() {
         next.container_status_snapshot = seen;
     }
 }
 
-/// The containers that were started since the request was created, by their ids: no clock of a node is compared with another's.
+/// The containers that were started since the request was created, found by their ids, because no
+/// clock of a node may be compared with another's.
 fn snapshots(snapshot: &Snapshot, pod: &Pod) -> Vec<ContainerStatusSnapshot> {
     let of = |container: &berth_api::v1beta1::containerrecreaterequest::RecreatedContainer| {
         let now = pod
@@ -173,7 +178,7 @@ fn snapshots(snapshot: &Snapshot, pod: &Pod) -> Vec<ContainerStatusSnapshot> {
         .collect()
 }
 
-/// What a stop that ended after its request made of the states: that it was stopped, and nothing more.
+/// Records a stop that ended after its request: only that the container was stopped.
 fn note_late_stops(next: &mut ContainerRecreateRequestStatus, states: &[ContainerRecreateState]) {
     for state in &mut next.container_recreate_states {
         let is_killed = states
@@ -188,7 +193,7 @@ fn note_late_stops(next: &mut ContainerRecreateRequestStatus, states: &[Containe
     }
 }
 
-/// Is the pod out of service now, and since now?
+/// Whether the pod is out of service now, and was not before.
 fn grace_begins(
     snapshot: &Snapshot,
     pod: &Pod,
@@ -199,7 +204,7 @@ fn grace_begins(
     let request = &*snapshot.request;
     let is_asked = strategy(request).unready_grace_period_seconds.is_some()
         && grace_left(request, now).is_none();
-    // What was planned is done, or was done before.
+    // The writes of this plan are done, or were done before.
     let is_done = outcome.failures.is_empty() && plan.refusal.is_none();
     is_asked && may_begin(request) && is_done && !lacks_gate(request, pod)
 }
@@ -241,7 +246,7 @@ fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp
     condition(DEADLINE_EXCEEDED, true, "ContainersLeft", message, now)
 }
 
-/// Its time is that of its container: it never stays for another.
+/// Its time is that of its container: a condition never stays for another container.
 fn note_pending(conditions: &mut Vec<Condition>, pending: Option<Condition>) {
     let Some(new) = pending else {
         return conditions.retain(|condition| condition.type_ != MIN_STARTED_PENDING);

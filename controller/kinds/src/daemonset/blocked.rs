@@ -19,12 +19,12 @@ use super::ended::times;
 use super::places::{Place, Places, is_available, is_updated};
 use super::settings::settings;
 
-/// Nodes that a message names at most.
+/// Most nodes that a message names.
 const MOST: usize = 3;
 /// The reason of [`host_ports`].
 const HOST_PORT_WITH_SURGE: &str = "HostPortWithSurge";
 
-/// All that blocks the DaemonSet.
+/// All causes that block the DaemonSet.
 pub(super) fn causes(
     snapshot: &Snapshot,
     places: &Places<'_>,
@@ -39,7 +39,7 @@ pub(super) fn causes(
     causes.extend(not_ready(snapshot, places, plan, now));
     causes.extend(failing(snapshot, places, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
-    // A node that only bears its pod is left alone, and so is the pod.
+    // A node where the pod may stay without being wanted is no cause, and neither is its pod.
     let borne = places
         .by_node
         .values()
@@ -47,19 +47,19 @@ pub(super) fn causes(
         .flat_map(|place| &place.pods);
     let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();
     causes.extend(blocked::of_pods_without(&scene, &borne, plan, now));
-    // Its remedy helps no pod that has another fault.
+    // The remedy of this cause does not help a pod that has another fault.
     causes.extend(host_ports(snapshot, places, now));
     causes
 }
 
-/// Does a pod wait for this limit?
+/// Whether a pod waits for this limit.
 fn waits_for(plan: &Plan, limit: &str) -> bool {
     plan.waiting
         .iter()
         .any(|waiting| waiting.reason.contains(limit))
 }
 
-/// Nodes that are not Ready use up what may be away, or keep the next zone from its turn.
+/// The cause if nodes that are not Ready use up the limit, or keep the next zone from its turn.
 fn not_ready(
     snapshot: &Snapshot,
     places: &Places<'_>,
@@ -101,7 +101,8 @@ fn not_ready(
     Some(Cause::new(Grade::Failing, "NodesNotReady", message, now))
 }
 
-/// Nodes that are not Ready and all that the nodes of later zones wait for, where nodes are updated zone by zone.
+/// The nodes that are not Ready and that all nodes of later zones wait for, if nodes are updated
+/// zone by zone.
 fn holding_up<'a>(
     snapshot: &Snapshot,
     places: &Places<'a>,
@@ -131,7 +132,7 @@ fn holding_up<'a>(
     holds_up.then(|| open.into_iter().map(|(name, _)| name).collect())
 }
 
-/// What pods are updated to, once that is there.
+/// The revisions, once that of the template exists.
 fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
     let scene = snapshot.scene();
     match history::recognise(&scene, template) {
@@ -142,7 +143,7 @@ fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
     }
 }
 
-/// Pods of a node fail one after the other: the node refuses them, or evicts them.
+/// The cause if pods of a node fail one after the other: the node refuses or evicts them.
 fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let workload = snapshot.scene().workload;
     let told = workload
@@ -154,7 +155,7 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
     };
     let is_told = |node: &str| told.is_some_and(|told| told.starts_with(&head(node)));
     let mut of_node = places.wanted().filter_map(|(name, place)| {
-        // Where the set's own pod has the port, that is another cause.
+        // If the set's own pod has the port, that is another cause.
         let is_second = |pod: &Pod| is_refused_port(pod) && place.active().next().is_some();
         let failed = place
             .pods
@@ -164,7 +165,7 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
             Some(pod) if place.node.ready && (times(snapshot, name) >= OFTEN || is_told(name)) => {
                 format!("{}{}", head(name), cause(pod))
             }
-            // Between two of them nothing is mended yet.
+            // Between two of them the problem is not solved yet.
             None if is_told(name) && place.pods.iter().all(|pod| has_not_begun(pod, now)) => {
                 told?.to_owned()
             }
@@ -180,7 +181,7 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
     Some(Cause::new(Grade::Failing, PODS_FAIL, message, now))
 }
 
-/// Two pods of one node cannot have the same port of it.
+/// The cause if two pods of one node need the same host port.
 fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let workload = snapshot.scene().workload;
     let is_told = workload
@@ -222,7 +223,8 @@ fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Optio
     ))
 }
 
-/// Is there a second pod that cannot come to the node of the first? The scheduler says so, or, where it is not asked, the kubelet.
+/// Whether a second pod cannot run on the node of the first. The scheduler reports that, or, if the
+/// pod bypasses it, the kubelet.
 fn keeps_second_out(place: &Place<'_>) -> bool {
     let is_unbound = |pod: &Pod| {
         let scheduled = pod.condition("PodScheduled");
@@ -232,13 +234,14 @@ fn keeps_second_out(place: &Place<'_>) -> bool {
     place.pods.iter().any(|pod| is_kept_out(pod)) && place.active().any(|pod| !is_kept_out(pod))
 }
 
-/// Did the kubelet refuse it for a port of the host that another pod has?
+/// Whether the kubelet refused the pod because another pod has its host port.
 fn is_refused_port(pod: &Pod) -> bool {
     &*pod.status.reason == "NodePorts"
 }
 
-/// Is a second pod that was refused gone, and the next one yet to be made, or to come to its node? Nothing is mended as long as the first
-/// one is there. A change of the spec ends it, for then none has been refused.
+/// Whether a refused second pod is gone, and the next one is not created or not on its node yet.
+/// The problem stays as long as the first pod exists. A change of the spec ends this state, because
+/// no pod of the new spec was refused yet.
 fn is_between(snapshot: &Snapshot, places: &Places<'_>, template: &Value, now: Timestamp) -> bool {
     let Some(revisions) = revisions(snapshot, template) else {
         return false;

@@ -1,4 +1,4 @@
-//! What a DaemonSet does otherwise than other owners of pods, and its rollout.
+//! The parts of a DaemonSet that differ from those of other owners of pods, and its rollout.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl PodOwner for DaemonSetOwner {
             .and_then(|all| all.pre_delete.as_ref());
         Workload {
             selector: &spec.selector,
-            // The other hooks are not OpenKruise's.
+            // OpenKruise does not have the other hooks.
             hooks: Hooks {
                 pre_delete,
                 ..Hooks::default()
@@ -60,7 +60,8 @@ impl PodOwner for DaemonSetOwner {
             } else {
                 &[KRUISE_POD_READY]
             },
-            // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
+            // Kubernetes stores a template with its defaults. So revisions must match by their
+            // meaning: otherwise Kubernetes' revisions are not found, and its pods change.
             meets_by_meaning: true,
             history_limit: spec.revision_history_limit,
             collisions: status.and_then(|s| s.collision_count).unwrap_or(0),
@@ -115,7 +116,7 @@ impl PodOwner for DaemonSetOwner {
         }
     }
 
-    /// Towards one pod on each node that fits, of the revision that is wanted.
+    /// Plans the steps towards one pod on each node that fits, of the wanted revision.
     fn roll_out(
         snapshot: &Snapshot,
         template: &Value,
@@ -131,7 +132,8 @@ impl PodOwner for DaemonSetOwner {
             .into_iter()
             .for_each(|why| plan.wait(why));
         let mut turns = Turns::new(snapshot, settings, places, &revisions, now);
-        // No status names the one of before. The one that nodes keep is kept in the history, too.
+        // The status does not name the previous revision. The history keeps the revision that nodes
+        // keep, too.
         let held = turns.held.as_ref().map(|held| held.revision.clone());
         if let Some(former) = held.or_else(|| held::former(snapshot, &revisions)) {
             revisions.current = former;

@@ -1,4 +1,4 @@
-//! Pods that end again and again on a node: the next one is given more time each time.
+//! Pods that end repeatedly on a node: the next one is delayed longer each time.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ fn of_node<'a>(snapshot: &'a Snapshot, node: &str) -> Option<&'a Ended> {
         .filter(|ended| ended.generation == generation)
 }
 
-/// How long a pod that has ended stays yet.
+/// How much longer an ended pod stays.
 pub(super) fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDuration {
     of_node(snapshot, node_of(pod)).map_or(SignedDuration::ZERO, |ended| ended.rest(now))
 }
 
-/// By node: what is known of ended pods once this plan was carried out; `None` if that stays the same.
+/// By node: the record of ended pods after this plan; `None` if it stays the same.
 pub(super) fn noted(
     snapshot: &Snapshot,
     plan: &Plan,

@@ -1,7 +1,8 @@
-//! Which revision nodes have that a rollout leaves out.
+//! The revision on nodes that a rollout leaves out.
 //!
-//! No node remembers what it had when its pod is gone, so the others that are left out say it. The newest revision beside the
-//! update's would be wrong: after a rollback that is the one that was just taken back.
+//! A node whose pod is gone does not record the pod's revision, so the revision of other left-out
+//! nodes counts. The newest revision beside the update's would be wrong: after a rollback that is
+//! the revision that was rolled back.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,23 +19,24 @@ use berth_workload::update::revision::{self, REVISION_LABEL, Revision};
 use super::Snapshot;
 use super::places::{Fits, Place, Places, is_updated};
 
-/// What a pod gets that is made anew on a node that is left out.
+/// The revision for a new pod on a left-out node.
 pub(super) struct Held {
     pub(super) revision: Arc<Revision>,
-    /// Do at least as many such nodes have it as have the update revision? Else a rollout was stopped, and none was taken back.
+    /// Whether at least as many such nodes have it as have the update revision. Otherwise a rollout
+    /// was stopped, and not rolled back.
     pub(super) prevails: bool,
-    /// Which nodes its own template is for. That of the update may be for more.
+    /// The nodes that its own template matches. The template of the update may match more.
     fits: Fits,
 }
 
 impl Held {
-    /// Is its own template for this node?
+    /// Whether its own template matches this node.
     pub(super) fn fits(&self, node: &Node) -> bool {
         self.fits.of(node) == Fit::Wanted
     }
 }
 
-/// With the annotation, a node that an update leaves out keeps its revision when its pod is made anew.
+/// Whether the annotation makes nodes that an update leaves out keep their revision for new pods.
 pub fn holds_revision(set: &DaemonSet) -> bool {
     let annotations = set.metadata.annotations.as_ref();
     annotations
@@ -42,8 +44,9 @@ pub fn holds_revision(set: &DaemonSet) -> bool {
         .is_some_and(|value| value == "true")
 }
 
-/// Revisions of which a node may get a pod where nodes keep theirs, from all of the DaemonSet, sorted oldest first: those that its pods
-/// have, or, where it has none, the newest two, of which one is the update's.
+/// The revisions with which a node may get a pod if nodes keep their revision. `revisions` has all
+/// of the DaemonSet, sorted oldest first. The result has those of its pods, or, if it has no pods,
+/// the newest two, including the update's.
 pub fn kept(pods: &[Arc<Pod>], revisions: &[Arc<Revision>]) -> Vec<Arc<Revision>> {
     let active = pods.iter().filter(|pod| pod.is_active());
     let labels: BTreeSet<&str> = active
@@ -66,7 +69,7 @@ pub fn kept(pods: &[Arc<Pod>], revisions: &[Arc<Revision>]) -> Vec<Arc<Revision>
     }
 }
 
-/// The newest revision beside the updated one that pods have.
+/// The newest revision, except the update revision, that pods have.
 pub(super) fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<Revision>> {
     let has = |pod: &Arc<Pod>, one: &Revision| {
         pod.metadata
@@ -82,7 +85,7 @@ pub(super) fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<R
     others(snapshot, revisions).find(is_used).cloned()
 }
 
-/// What nodes that are left out have, where that is not the update revision.
+/// The revision of left-out nodes, if that is not the update revision.
 pub(super) fn held(
     snapshot: &Snapshot,
     places: &Places<'_>,
@@ -98,8 +101,9 @@ pub(super) fn held(
     })
 }
 
-/// One from before the update that most of the nodes have, or, where a rollback makes an older revision the update, the younger one
-/// that most have. Where none has a pod that says it, the newest from before. Beside it, whether it prevails.
+/// The revision older than the update that most of the nodes have. If a rollback makes an older
+/// revision the update, it is the younger revision that most nodes have. If no node has a pod with
+/// such a revision, it is the newest older one. The result also says whether the revision prevails.
 fn of_left_out<'a>(
     snapshot: &'a Snapshot,
     places: &Places<'_>,
@@ -137,13 +141,13 @@ fn of_left_out<'a>(
     found.map(|(count, one)| (one, count >= updated))
 }
 
-/// The one that most have, and of equals the oldest.
+/// The revision of most nodes; if several have equally many, the oldest of them.
 fn most(of: Vec<(usize, &Arc<Revision>)>) -> Option<(usize, &Arc<Revision>)> {
     of.into_iter()
         .max_by_key(|(count, one)| (*count, Reverse(one.revision)))
 }
 
-/// All but the updated one, the newest first.
+/// All revisions but the update revision, the newest first.
 fn others<'a>(
     snapshot: &'a Snapshot,
     revisions: &Revisions,

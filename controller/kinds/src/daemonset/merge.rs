@@ -1,8 +1,9 @@
-//! Revisions of one content become one: the newest is kept.
+//! Merges revisions of the same content: the newest is kept.
 //!
-//! A set that is made anew before its predecessor's revisions are seen has two of them, and so has one for which two controllers
-//! wrote. Pods of either are the same pods, so they get the label of the one that is kept, and nothing restarts. Only then the
-//! others go: a pod whose revision is gone would be taken for one of another template, and be replaced.
+//! A set that is created anew before its predecessor's revisions are in the cache has two revisions
+//! of the same content. So has a set for which two controllers wrote. Their pods are equal, so they
+//! get the label of the revision that is kept, and none restarts. Only then the other revisions are
+//! deleted: a pod without its revision would count as one of another template, and be replaced.
 
 use std::sync::Arc;
 
@@ -16,8 +17,9 @@ use berth_workload::update::revision::{self, PodLabels, REVISION_LABEL, Revision
 
 use super::Snapshot;
 
-/// What brings pods to the revision that is kept, and deletes those that no pod names any more. Empty where each is there once, or
-/// what is left waits for pods that are not the set's yet, or are under way as OpenKruise began it.
+/// The stages that relabel pods to the kept revision, and delete revisions that no pod names any
+/// more. Empty if there are no duplicates, or if the rest waits for pods that the set does not
+/// control yet, or whose update OpenKruise began.
 pub(super) fn duplicates(snapshot: &Snapshot) -> Vec<Stage> {
     let labels = snapshot.scene().workload.labels;
     let (mut relabelled, mut deleted) = (Vec::new(), Vec::new());
@@ -44,7 +46,7 @@ pub(super) fn duplicates(snapshot: &Snapshot) -> Vec<Stage> {
         .collect()
 }
 
-/// Pods that stay and whose label names the revision.
+/// Pods that are not being deleted and whose label names the revision.
 fn pods_of<'a>(revision: &'a Revision, pods: &'a [Arc<Pod>]) -> impl Iterator<Item = &'a Arc<Pod>> {
     pods.iter().filter(|pod| {
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
@@ -52,7 +54,7 @@ fn pods_of<'a>(revision: &'a Revision, pods: &'a [Arc<Pod>]) -> impl Iterator<It
     })
 }
 
-/// Does a pod name it that is the set's, or may become so?
+/// Whether a pod names it that the set controls, or may adopt.
 fn is_named(snapshot: &Snapshot, revision: &Revision) -> bool {
     let pods = [
         &snapshot.pods[..],
@@ -63,8 +65,9 @@ fn is_named(snapshot: &Snapshot, revision: &Revision) -> bool {
         .any(|pods| pods_of(revision, pods).next().is_some())
 }
 
-/// The record of an update in place names the revision, too: by it the update is known to have been written, and goes on to its
-/// proof. One that OpenKruise began has it elsewhere, and is brought to its end first.
+/// Writes the kept revision into the pod's labels and into the record of an update in place. The
+/// record shows that the update was written, so the update goes on to its proof. An update that
+/// OpenKruise began has its record elsewhere, and ends first.
 fn relabel(pod: &Pod, duplicate: &Revision, kept: &Revision, labels: PodLabels) -> Option<Step> {
     if inherited::is_in_grace(pod) {
         return None;

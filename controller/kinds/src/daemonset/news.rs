@@ -1,5 +1,5 @@
-//! Which changes of nodes concern a DaemonSet. Most do not: kubelets renew their nodes' conditions all the time, and of many
-//! DaemonSets a node mostly concerns few.
+//! Changes of nodes that concern a DaemonSet. Most do not: kubelets renew their nodes' conditions
+//! all the time, and a node usually concerns few of many DaemonSets.
 
 use berth_api::names::annotation::UPDATE_TOPOLOGY_KEY;
 use berth_api::v1beta1::daemonset::DaemonSet;
@@ -10,24 +10,26 @@ use berth_workload::objects::selector::Selector;
 use super::held::holds_revision;
 use super::places::Fits;
 
-/// What of a DaemonSet says which changes of nodes are to be decided on. It is read from the template once, and asked at every change
-/// of every node.
+/// The part of a DaemonSet that decides which changes of nodes trigger it. It is read from the
+/// template once, and used at every change of every node.
 #[derive(Debug, Clone)]
 pub struct News {
     fits: Fits,
-    /// Which nodes an update may reach; one that makes no sense reaches none, for such a spec is refused.
+    /// The nodes that an update may reach. An invalid selector reaches none, because such a spec is
+    /// refused.
     selector: Option<Selector>,
     /// The label by which nodes are updated zone by zone.
     zone_key: Option<String>,
-    /// Nodes that an update leaves out get what they had, by a template that is not at hand here.
+    /// Whether nodes that an update leaves out keep their revision, by a template that is not
+    /// available here.
     holds_revision: bool,
 }
 
-/// All that a decision reads of a node that is the same as before by its uid.
+/// All that a decision reads of a node with an unchanged uid.
 #[derive(PartialEq)]
 struct Answer<'a> {
     fit: Fit,
-    /// Of nodes that shall have a pod; of others nothing else is read.
+    /// Only for nodes that must have a pod; a decision reads no more of other nodes.
     of_wanted: Option<OfWanted<'a>>,
 }
 
@@ -56,8 +58,9 @@ impl News {
         }
     }
 
-    /// Is this change of a node one to decide on? Without the one of before it joins, without that of now it is gone. Whether
-    /// there are pods on a node that comes or goes is to be asked beside this ([`is_another`]).
+    /// Whether this change of a node triggers a decision. Without `old` the node joins, without
+    /// `new` it is gone. The caller must also check whether a node that joins or is gone has pods
+    /// ([`is_another`]).
     pub fn is_one(&self, old: Option<&Node>, new: Option<&Node>) -> bool {
         if let (Some(before), Some(now)) = (old, new)
             && !is_another(old, new)
@@ -66,7 +69,8 @@ impl News {
             let by_another = || self.holds_revision && self.fits.of(now) == Fit::Wanted;
             return !is_alike(before, now) && (by_template() || by_another());
         }
-        // One that joins is to have a pod, or changes nothing. One that goes may leave one behind that was never bound to it.
+        // A node that joins needs a pod, or changes nothing. A node that is gone may leave a pod
+        // behind that was never bound to it.
         old.is_some_and(|node| self.fits.of(node) != Fit::Unwanted)
             || new.is_some_and(|node| self.fits.of(node) == Fit::Wanted)
     }
@@ -88,7 +92,8 @@ impl News {
     }
 }
 
-/// Has nothing changed that any DaemonSet reads? So it is with all that a kubelet says of a node that just lives.
+/// Whether nothing has changed that any DaemonSet reads. This holds for all that a kubelet of a
+/// healthy node reports.
 fn is_alike(before: &Node, now: &Node) -> bool {
     let facts = |node: &Node| (node.ready, node.cordoned);
     facts(before) == facts(now)
@@ -96,7 +101,7 @@ fn is_alike(before: &Node, now: &Node) -> bool {
         && before.metadata.labels == now.metadata.labels
 }
 
-/// Has the node come or gone, or is it another of the same name?
+/// Whether the node was added or removed, or is another one of the same name.
 pub fn is_another(old: Option<&Node>, new: Option<&Node>) -> bool {
     let uid = |node: Option<&Node>| node.map(|node| node.metadata.uid.clone());
     uid(old) != uid(new)

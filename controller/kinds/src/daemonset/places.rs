@@ -1,4 +1,4 @@
-//! The nodes, and which pods of the DaemonSet each of them has.
+//! The nodes, and the DaemonSet's pods on each of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +15,23 @@ use serde_json::Value;
 
 use super::Snapshot;
 
-/// A node, and what it has.
+/// A node, and its pods.
 pub(super) struct Place<'a> {
     pub(super) node: &'a Node,
-    /// What it is to the DaemonSet's pods.
+    /// The relation of the node to the DaemonSet's pods.
     pub(super) fit: Fit,
-    /// Its pods, those being deleted included: bound ones first, then the oldest, then by name. It counts by the first.
+    /// Its pods, including those that are being deleted: bound ones first, then the oldest, then by
+    /// name. The first one counts.
     pub(super) pods: Vec<&'a Arc<Pod>>,
 }
 
 impl<'a> Place<'a> {
-    /// Shall it have a pod?
+    /// Whether the node must have a pod.
     pub(super) fn is_wanted(&self) -> bool {
         self.fit == Fit::Wanted
     }
 
-    /// Its pods that run, or are to.
+    /// Its pods that run or will run.
     pub(super) fn active(&self) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods.iter().copied().filter(|pod| pod.is_active())
     }
@@ -40,7 +41,7 @@ impl<'a> Place<'a> {
 pub struct Places<'a> {
     /// By name.
     pub(super) by_node: BTreeMap<&'a str, Place<'a>>,
-    /// Pods that are bound to no node, and may be to none but one that is gone.
+    /// Pods that are bound to no node, and may be scheduled only to a node that is gone.
     pub(super) of_gone_nodes: Vec<&'a Arc<Pod>>,
 }
 
@@ -65,7 +66,7 @@ impl<'a> Places<'a> {
                 None if pod.spec.node_name.is_empty() && pod.spec.pinned_to.is_some() => {
                     of_gone_nodes.push(pod)
                 }
-                // The garbage collector of pods takes those that are bound to a node that is gone.
+                // The garbage collector of pods deletes pods that are bound to a node that is gone.
                 None => {}
             }
         }
@@ -78,7 +79,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Nodes that shall have a pod.
+    /// Nodes that must have a pod.
     pub(super) fn wanted(&self) -> impl DoubleEndedIterator<Item = (&'a str, &Place<'a>)> {
         self.by_node
             .iter()
@@ -87,7 +88,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Why no node shall have a pod, where that is so.
+/// The reason why no node must have a pod, if so.
 pub(super) fn without_nodes(places: &Places<'_>) -> Option<String> {
     if places.wanted().next().is_some() {
         return None;
@@ -113,7 +114,7 @@ fn order(pod: &Pod) -> (bool, Option<Timestamp>, &str) {
     )
 }
 
-/// The node that a pod is on, or the one that it may be scheduled to; empty where there is none.
+/// The node that a pod is on, or may be scheduled to; empty if there is none.
 pub fn node_of(pod: &Pod) -> &str {
     match (&*pod.spec.node_name, &pod.spec.pinned_to) {
         ("", Some(pinned)) => pinned,
@@ -121,7 +122,7 @@ pub fn node_of(pod: &Pod) -> &str {
     }
 }
 
-/// Which nodes a DaemonSet's pods belong to.
+/// The nodes that a DaemonSet's pods belong to.
 #[derive(Debug, Clone)]
 pub(super) struct Fits {
     placement: Placement,
@@ -129,7 +130,7 @@ pub(super) struct Fits {
 }
 
 impl Fits {
-    /// By the set's template, as it was read.
+    /// From the set's template, as the controller read it.
     pub(super) fn new(set: &DaemonSet, template: &Value) -> Self {
         let annotations = set.metadata.annotations.as_ref();
         let told = annotations.and_then(|all| all.get(DAEMONSET_IGNORE_UNSCHEDULABLE));
@@ -139,7 +140,7 @@ impl Fits {
         }
     }
 
-    /// What a node is to the pods of the DaemonSet.
+    /// The relation of a node to the pods of the DaemonSet.
     pub(super) fn of(&self, node: &Node) -> Fit {
         match self.placement.fit(node) {
             Fit::Wanted if node.cordoned && self.leaves_cordoned => Fit::MayStay,
@@ -148,8 +149,8 @@ impl Fits {
     }
 }
 
-/// Is the pod as the template says now? Its revision tells, or, where the DaemonSet was one of Kubernetes' own, the number of its
-/// template.
+/// Whether the pod has the present template. Its revision shows that, or, if the DaemonSet was one
+/// of Kubernetes' own, its template generation.
 pub(super) fn is_updated(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod) -> bool {
     revisions.is_updated(pod) || has_generation(snapshot, pod)
 }
@@ -159,7 +160,7 @@ pub(super) fn has_generation(snapshot: &Snapshot, pod: &Pod) -> bool {
     generation.is_some() && pod.metadata.label(POD_TEMPLATE_GENERATION) == generation
 }
 
-/// The number of its template that the DaemonSet had as one of Kubernetes' own.
+/// The template generation that the DaemonSet had as one of Kubernetes' own.
 pub(super) fn template_generation(snapshot: &Snapshot) -> Option<&str> {
     snapshot
         .scene()
@@ -168,7 +169,7 @@ pub(super) fn template_generation(snapshot: &Snapshot) -> Option<&str> {
         .filter(|text| text.parse::<i64>().is_ok())
 }
 
-/// Has the node an available pod?
+/// Whether the node has an available pod.
 pub(super) fn is_available(place: &Place<'_>, min_ready_seconds: i32, now: Timestamp) -> bool {
     place
         .pods

@@ -1,4 +1,5 @@
-//! What a budget and those that it names have, and who uses it up, in words.
+//! The text about a budget and those of its federation: their pods, and the users of their
+//! capacity.
 
 use berth_api::names::condition::BLOCKED;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::FederatedStatus;
@@ -11,7 +12,8 @@ use jiff::Timestamp;
 use super::status::{place, sharing, sharing_as_told};
 use super::{Snapshot, status};
 
-/// How many pods there are and must be, what each of federation brings, then each pod that uses it up, since when and by whom.
+/// How many pods there are and must be, and the contribution of each budget of the federation; then
+/// each pod that uses the budget, with time and user.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     let of_all = |reason: String| Waiting {
         pod: String::new(),
@@ -48,7 +50,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     })];
     let brought = next.federated_statuses.iter().map(brings);
     lines.extend(brought.map(of_all));
-    // Only a running controller reads what budgets of other clusters hold.
+    // Only a running controller reads budgets of other clusters.
     let mut shared = sharing(snapshot, &next.federated_statuses);
     if shared.is_empty() {
         shared = sharing_as_told(snapshot);

@@ -1,4 +1,4 @@
-//! The ImagePullJobs of a list: which there shall be, and which of those that there are do.
+//! The ImagePullJobs of a list: the wanted ones, and the existing ones that match.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::Snapshot;
 
-/// How the jobs stand against the list.
+/// The existing jobs compared with the list.
 #[derive(Debug, Default)]
 pub(super) struct Children<'a> {
     /// By image of the list: the job that pulls it.
@@ -37,7 +37,7 @@ impl<'a> Children<'a> {
             .map(Arc::as_ref)
             .filter(|job| !is_going(job))
             .collect();
-        // Of two for one image, the older one stays.
+        // If two jobs pull one image, the older one stays.
         jobs.sort_by_key(|job| {
             (
                 job.metadata.creation_timestamp.as_ref().map(|time| time.0),
@@ -67,13 +67,14 @@ impl<'a> Children<'a> {
     }
 }
 
-/// The template of the list's jobs. A job that went by itself while others still pull would be taken for one that was
-/// never there, so the list alone has a time to live, and its jobs go with it.
+/// The template of the list's jobs. If a job expired while others still pull, it would count as one
+/// that never existed. So only the list has a time to live, and its jobs are deleted with it.
 fn template(list: &ImageListPullJob) -> ImagePullJobTemplate {
     of_a_job(&list.spec.template)
 }
 
-/// Without the time to live, and with limits that the apiserver takes: a list may be from before the CRD had maxima.
+/// Removes the time to live, and reduces limits to the apiserver's maxima, because a list may be
+/// older than these maxima.
 fn of_a_job(template: &ImagePullJobTemplate) -> ImagePullJobTemplate {
     let mut template = template.clone();
     let completion = &mut template.completion_policy;
@@ -90,13 +91,14 @@ fn of_a_job(template: &ImagePullJobTemplate) -> ImagePullJobTemplate {
     template
 }
 
-/// Tells one template from another, as the value of a label.
+/// A hash that tells one template from another, as the value of a label.
 fn version(template: &ImagePullJobTemplate) -> String {
     // Plain data with string keys always serialises.
     hash(&serde_json::to_value(template).unwrap_or_default(), 0)
 }
 
-/// Was the job made from this template? Jobs that OpenKruise made have another value in their label, and the same template.
+/// Whether the job was created from this template. Jobs from OpenKruise have another value in their
+/// label, and the same template.
 fn is_of(job: &ImagePullJob, version: &str, wanted: &ImagePullJobTemplate) -> bool {
     let labels = job.metadata.labels.as_ref();
     labels
@@ -105,12 +107,12 @@ fn is_of(job: &ImagePullJob, version: &str, wanted: &ImagePullJobTemplate) -> bo
         || of_a_job(&job.spec.template) == *wanted
 }
 
-/// Is the job being deleted?
+/// Whether the job is being deleted.
 pub(super) fn is_going(job: &ImagePullJob) -> bool {
     job.metadata.deletion_timestamp.is_some()
 }
 
-/// The job for an image, under the list's name.
+/// The job for an image, with the namespace and name of the list.
 pub(super) fn job(
     list: &ImageListPullJob,
     image: &str,
@@ -128,8 +130,8 @@ pub(super) fn job(
     job
 }
 
-/// The whole object for an image. Its name tells image and template, so that it is made once however often it is tried.
-/// `None` while a job of that name is still going.
+/// The whole object for an image. Its name depends on image and template, so that repeated tries
+/// create one job. `None` while a job of that name is still being deleted.
 pub(super) fn new_job(snapshot: &Snapshot, image: &str) -> Option<Value> {
     let list = &snapshot.list;
     let metadata = &list.metadata;
@@ -162,7 +164,7 @@ pub(super) fn new_job(snapshot: &Snapshot, image: &str) -> Option<Value> {
     Some(body)
 }
 
-/// The name of an object; empty where it has none.
+/// The name of an object; empty if it has none.
 pub(super) fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
 }

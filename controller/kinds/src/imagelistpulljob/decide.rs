@@ -1,4 +1,4 @@
-//! From a snapshot to a plan.
+//! Makes a plan from a snapshot.
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_workload::objects::resource::{IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS};
@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::children::{Children, name, new_job};
 use super::{Snapshot, status, validate};
 
-/// Decides what to do for a list now.
+/// Decides about a list.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let list = &snapshot.list;

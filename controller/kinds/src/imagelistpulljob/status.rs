@@ -11,10 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::Snapshot;
 use super::children::{Children, name};
 
-/// Nodes that a message names.
+/// Most nodes that a message names.
 const NAMED: usize = 3;
 
-/// The status to write. Equal to the one that the list has when nothing changed; once the list has ended nothing does.
+/// The status to write. It equals the list's present status if nothing changed, and always once the
+/// list has ended.
 pub fn status(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -30,7 +31,7 @@ pub fn status(
         return old;
     }
     let children = Children::of(snapshot);
-    // In the order of the list, so that the status of a list at rest rests.
+    // In the order of the list, so that the status does not change while the list rests.
     let jobs = || {
         list.spec
             .images
@@ -69,7 +70,8 @@ pub fn status(
     }
 }
 
-/// Is the job done? One that never ends is while none of its nodes has anything left to do.
+/// Whether the job is done. A job that never ends counts as done while none of its nodes has
+/// anything left to do.
 pub(super) fn is_completed(job: &ImagePullJob) -> bool {
     let Some(status) = job.status.as_ref() else {
         return false;

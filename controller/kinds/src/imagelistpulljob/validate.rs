@@ -1,4 +1,4 @@
-//! Whether a list can be worked on.
+//! Whether the controller can act on a list.
 
 use berth_api::v1beta1::imagelistpulljob::MAX_LISTED_IMAGES;
 use berth_workload::images::pull;
@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use super::{Snapshot, children};
 
-/// Can the list be worked on? What the API server's rules refuse already is checked again: rules can be missing in an
-/// older CRD, and the webhook's failure policy is Ignore.
+/// Checks whether the controller can act on the list. The function checks again what the
+/// apiserver's rules refuse already: rules can be missing in an older CRD, and the webhook's
+/// failure policy is Ignore.
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.

@@ -1,4 +1,4 @@
-//! Where the job stands, node by node.
+//! The progress of the job, node by node.
 
 use std::collections::BTreeSet;
 
@@ -12,43 +12,44 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
 
-/// The job's nodes by how far they are, each sorted by name.
+/// The job's nodes by their progress, each list sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Round<'a> {
-    /// All nodes that shall pull.
+    /// All nodes that must pull.
     pub(super) desired: usize,
-    /// To be asked, in this order.
+    /// Nodes that need an entry, in this order.
     pub(super) open: Vec<&'a NodeImage>,
-    /// To be asked, but their NodeImages take no further pull of the job's namespace now.
+    /// Nodes that need an entry, but whose NodeImages take no further pull of the job's namespace
+    /// now.
     pub(super) full: Vec<(&'a str, Full)>,
-    /// To be asked once an older entry of the job has gone.
+    /// Nodes that need an entry once an older entry of the job is gone.
     pub(super) waiting: Vec<&'a str>,
-    /// Asked and not done.
+    /// Nodes with an entry that have not finished.
     pub(super) active: Vec<&'a str>,
     /// Nodes that have the image.
     pub(super) succeeded: usize,
     /// Nodes that gave up, with the reason.
     pub(super) failed: Vec<(&'a str, &'a str)>,
-    /// Nodes with entries that the job does not want there any more.
+    /// Nodes with entries that the job does not want any more.
     pub(super) strays: Vec<Stray<'a>>,
-    /// Nodes that are named and do not exist.
+    /// Nodes that the job names and that do not exist.
     pub(super) missing: Vec<&'a str>,
     /// Nodes whose NodeImages cannot be read, so that the job cannot end.
     pub(super) unreadable: Vec<&'a str>,
-    /// When the next silent daemon is given up.
+    /// The time until the job gives up on the next daemon that does not answer.
     pub(super) silence: Option<SignedDuration>,
 }
 
-/// A node with entries that the job does not want there any more.
+/// A node with entries that the job does not want any more.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stray<'a> {
     pub(super) node: &'a NodeImage,
-    /// The node is still one of the job's: an entry for its image stays.
+    /// Whether the node is still one of the job's: an entry for its image stays.
     pub(super) wanted: bool,
 }
 
 impl<'a> Round<'a> {
-    /// Looks at every node.
+    /// Reads every node.
     pub(super) fn of(snapshot: &'a Snapshot, settings: &Settings<'a>, now: Timestamp) -> Self {
         let uid = super::uid(&snapshot.job);
         let wanted = Wanted::of(snapshot, settings);
@@ -64,7 +65,7 @@ impl<'a> Round<'a> {
             unreadable,
             ..Self::default()
         };
-        // The entries of thousands of nodes are walked only where there can be strays.
+        // The entries of thousands of nodes are read only if there can be strays.
         let edited = snapshot.job.metadata.generation != Some(1);
         let wish = Wish::of(&snapshot.job, &settings.image, &settings.tag);
         for node in nodes {
@@ -81,17 +82,18 @@ impl<'a> Round<'a> {
                 round.strays.push(Stray { node, wanted });
             }
         }
-        // A node whose daemon has never said anything would hold up those that can pull.
+        // Nodes whose daemon never reported anything come last, because they would block nodes that
+        // can pull.
         round.open.sort_by_key(|node| node.status.is_none());
         round
     }
 
-    /// No node has anything left to do.
+    /// Whether no node has anything left to do.
     pub(super) fn is_over(&self) -> bool {
         self.succeeded + self.failed.len() == self.desired
     }
 
-    /// Why the job has no node at all; `None` where it has some.
+    /// The reason why the job has no node at all; `None` if it has some.
     pub(super) fn without_nodes(&self, settings: &Settings<'_>) -> Option<&'static str> {
         let why = match settings.nodes {
             Nodes::All => "there is no NodeImage",
@@ -101,7 +103,7 @@ impl<'a> Round<'a> {
         (self.desired == 0).then_some(why)
     }
 
-    /// The nodes to ask now.
+    /// The nodes that get an entry now.
     pub(super) fn next(&self, settings: &Settings<'_>) -> &[&'a NodeImage] {
         let busy = self.active.len() + self.strays.len();
         let slots = settings.parallelism(self.desired).saturating_sub(busy);
@@ -119,7 +121,8 @@ impl<'a> Round<'a> {
     ) {
         self.desired += 1;
         match entry::standing(node, &settings.image, &settings.tag, uid, now) {
-            // First the old entry goes, then the new one comes: a NodeImage takes one patch at a time.
+            // The old entry is removed first, then the new one added, because a NodeImage takes one
+            // patch at a time.
             Standing::NotAsked if stray => self.waiting.push(name(node)),
             Standing::NotAsked => match room(node, wish) {
                 Err(full) => self.full.push((name(node), full)),
@@ -136,7 +139,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Does the job own an entry that it does not want there any more?
+/// Whether the job owns an entry that it does not want any more.
 fn has_strays(node: &NodeImage, settings: &Settings<'_>, uid: &str) -> bool {
     node.spec.images.iter().any(|(image, of)| {
         of.tags.iter().any(|tag| {
@@ -146,7 +149,7 @@ fn has_strays(node: &NodeImage, settings: &Settings<'_>, uid: &str) -> bool {
     })
 }
 
-/// Nodes to pull, ready to be asked about.
+/// The nodes that must pull, prepared for look-ups.
 struct Wanted<'a, 'b> {
     nodes: &'b Nodes<'a>,
     of_pods: BTreeSet<&'a str>,
@@ -176,7 +179,8 @@ impl<'a, 'b> Wanted<'a, 'b> {
         self.nodes.have(node) || self.of_pods.contains(name(node))
     }
 
-    /// Those that may be the job's, and of which nothing was ever read. Labels that cannot be read may match.
+    /// Nodes that may be the job's, and whose NodeImages were never readable. Labels that cannot be
+    /// read may match.
     fn unreadable(&self, unreadable: &'a [String], nodes: &[&NodeImage]) -> Vec<&'a str> {
         let is_wanted = |name: &str| match self.nodes {
             Nodes::All | Nodes::Labelled(_) => true,
@@ -195,7 +199,7 @@ impl<'a, 'b> Wanted<'a, 'b> {
             .collect()
     }
 
-    /// `nodes` are sorted by name.
+    /// The named nodes without a NodeImage. `nodes` are sorted by name.
     fn missing(&self, nodes: &[&NodeImage]) -> Vec<&'a str> {
         let Nodes::Named(names) = self.nodes else {
             return Vec::new();
@@ -209,7 +213,7 @@ impl<'a, 'b> Wanted<'a, 'b> {
     }
 }
 
-/// Is the job of this namespace?
+/// Whether the job is in this namespace.
 pub(super) fn in_namespace(job: &ImagePullJob, namespace: &str) -> bool {
     job.metadata.namespace.as_deref().unwrap_or_default() == namespace
 }

@@ -1,4 +1,4 @@
-//! From a snapshot to a plan.
+//! Makes a plan from a snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Snapshot, inspect, is_joining, join};
 
-/// Decides what to do for a node's NodeImage now.
+/// Decides about a node's NodeImage.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let node = snapshot
@@ -27,7 +27,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         .as_deref()
         .filter(|node| node.metadata.deletion_timestamp.is_none());
     let Some(image) = snapshot.image.as_deref() else {
-        // A node that never was ready may never be; and behind a virtual one there is no runtime.
+        // A node that never was ready may never be ready, and a virtual node has no runtime.
         if let Some(node) = node.filter(|node| node.ready && !node.is_virtual()) {
             let create = create(snapshot, node, now);
             plan.add_stage(
@@ -49,7 +49,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             "delete",
             vec![delete(image, format!("node {} is gone", snapshot.name))],
         ),
-        // What it says of its first pulls, and of its images, is of another machine.
+        // Its reports of first pulls and images are of another machine.
         Some(node) if !fake && is_of_an_earlier_node(image, node) => {
             let why = format!(
                 "NodeImage {} is of an earlier node of this name",
@@ -86,7 +86,7 @@ fn create(snapshot: &Snapshot, node: &Node, now: Timestamp) -> Action {
         .join
         .as_ref()
         .map(|join| join::list(join, node, &image, now));
-    // Most often nothing is to be pulled, which costs no further write.
+    // Usually no image must be pulled, and then no further write is needed.
     let is_all = listed.is_some_and(|listed| listed.is_all && listed.images.is_none());
     let spec = if is_all {
         json!({"firstPullsListed": true})
@@ -106,7 +106,7 @@ fn create(snapshot: &Snapshot, node: &Node, now: Timestamp) -> Action {
     }
 }
 
-/// All that differs, in one patch: each write wakes the node's daemon and every job.
+/// All differences in one patch, because each write triggers the node's daemon and every job.
 fn update(
     snapshot: &Snapshot,
     image: &NodeImage,
@@ -120,7 +120,7 @@ fn update(
         reasons.push("its node has other labels".to_owned());
     }
     let entries = entries(snapshot, image, plan, now);
-    // Both are of the list as it is, with the labels that it has: one after the other.
+    // Both change the list in the NodeImage with its present labels, so one follows the other.
     if let Some(node) = node.filter(|_| reasons.is_empty() && entries.is_none()) {
         list_first_pulls(snapshot, image, node, &mut spec, &mut reasons, plan, now);
     }
@@ -174,7 +174,7 @@ fn update(
     }
 }
 
-/// What workloads want of a node that joins, and the word that this was all.
+/// Adds the images that workloads want on a joining node, and the mark that all are listed.
 fn list_first_pulls(
     snapshot: &Snapshot,
     image: &NodeImage,
@@ -209,7 +209,7 @@ fn labels(node: &Node) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// The merge patch of labels: the NodeImage has its node's, and no others.
+/// The merge patch of labels: the NodeImage has exactly its node's labels.
 fn relabel(image: &NodeImage, node: &Node) -> Option<Value> {
     let (old, new) = (&image.metadata, &node.metadata);
     let gone = old
@@ -229,8 +229,8 @@ fn relabel(image: &NodeImage, node: &Node) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Drops owners that are gone, entries whose owners are all gone, and entries that were over long enough ago. The others get
-/// the limits of the owners that they have.
+/// Drops owners that are gone, entries whose owners are all gone, and entries that ended long
+/// enough ago. The other entries get the limits of their present owners.
 fn entries(
     snapshot: &Snapshot,
     image: &NodeImage,
@@ -270,8 +270,9 @@ fn entries(
     )
 }
 
-/// The most generous limits of the owners for which the pull goes on: a job that has ended waits for no pull. `None`, which
-/// leaves the entry's limits as they are, where no job waits or an owner does not say its limits.
+/// The most generous limits among the owners for which the pull continues: a job that has ended
+/// waits for no pull. `None` leaves the entry's limits as they are, if no job waits or an owner has
+/// no limits.
 fn limits(snapshot: &Snapshot, entry: &ImageTagSpec) -> Option<ImageTagPullPolicy> {
     let mut widest: Option<ImageTagPullPolicy> = None;
     for owner in &entry.owner_references {
@@ -305,7 +306,7 @@ fn is_unreadable(snapshot: &Snapshot, owner: &ObjectReference) -> bool {
         .any(|uid| entry::is(owner, uid))
 }
 
-/// Does a change of a job change the entries that the job owns?
+/// Whether a change of a job changes the entries that the job owns.
 pub fn job_bears_on(old: &ImagePullJob, new: &ImagePullJob) -> bool {
     let limits = |job: &ImagePullJob| {
         let template = &job.spec.template;
@@ -317,7 +318,7 @@ pub fn job_bears_on(old: &ImagePullJob, new: &ImagePullJob) -> bool {
     is_running(old) != is_running(new) || limits(old) != limits(new)
 }
 
-/// Neither ended nor being deleted.
+/// Whether the job has neither ended nor is being deleted.
 fn is_running(job: &ImagePullJob) -> bool {
     let ended = job
         .status
@@ -326,13 +327,13 @@ fn is_running(job: &ImagePullJob) -> bool {
     !ended && job.metadata.deletion_timestamp.is_none()
 }
 
-/// A job that will end counts what its nodes have until it does, however long that takes. One that never ends pulls again
-/// when an entry's time is over.
+/// Whether the entry of a job that will end stays because the job counts its nodes until its end. A
+/// job that never ends pulls again when an entry's time is over.
 fn still_counts(job: &ImagePullJob) -> bool {
     job.spec.template.completion_policy.type_ == CompletionPolicyType::Always && is_running(job)
 }
 
-/// How long an entry that is over stays. `None` for one that is not, or that stays for good.
+/// How long an entry that has ended stays. `None` if it has not ended, or stays for good.
 fn time_left(
     snapshot: &Snapshot,
     image: &NodeImage,

@@ -1,4 +1,4 @@
-//! What is known of each pod's place, in words.
+//! The text about each pod's place.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use berth_workload::plan::Waiting;
 use super::records::is_forgotten;
 use super::{Pinning, Snapshot, Target};
 
-/// Pod by pod: on which node it was last, whether that can be had, and how the pod that takes its place is pinned.
+/// For each pod: the node on which it was last, whether that node is available, and how the next
+/// pod of its name is pinned.
 pub fn explain(snapshot: &Snapshot) -> Vec<Waiting> {
     let Some(state) = &snapshot.state else {
         return Vec::new();
@@ -118,7 +119,7 @@ fn of_record(
     format!("was ready last on node {node}, {condition}; {now}; {next}")
 }
 
-/// What a pod that takes the recorded one's place is given.
+/// The pins for the next pod of the record's name.
 fn pins(state: &PersistentPodState, record: &PodState) -> String {
     let label = |key: &String| {
         record

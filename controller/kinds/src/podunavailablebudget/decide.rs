@@ -1,4 +1,4 @@
-//! What is done for a budget: events, and its native budget.
+//! Decisions about a budget: events, and its native budget.
 
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
@@ -15,7 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::status::{is_blocked, status};
 use super::{NO_PODS, Snapshot, UNCOUNTED, explain};
 
-/// What is to be told, and when to look again: all that is written is the status.
+/// The events, the write of the native budget, and the time of the next decision. All else that the
+/// controller writes is the status.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan {
         waiting: explain(snapshot, now),
@@ -62,7 +63,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-/// What is done for a budget that holds no pod for this reason, and its status.
+/// The plan and the status for a budget that `why` excludes from holding pods.
 pub fn beyond(
     budget: &PodUnavailableBudget,
     child: Option<&NativeBudget>,
@@ -86,7 +87,7 @@ pub fn beyond(
     (beyond::plan(told, why, step), status)
 }
 
-/// What becomes of the native budget that the annotation asks for.
+/// The step for the native budget that the annotation asks for.
 fn child(snapshot: &Snapshot, rules: &Rules, now: Timestamp) -> Option<Step> {
     let budget = &*snapshot.budget;
     let of_target = || {
@@ -105,7 +106,7 @@ fn child(snapshot: &Snapshot, rules: &Rules, now: Timestamp) -> Option<Step> {
         .map(LabelSelector::from)
         .or_else(of_target);
     let next = status(snapshot, now);
-    // Where less is known than needed, none may go.
+    // If fewer pods are known than needed, no pod may be disrupted.
     let is_known = !is_blocked(&next);
     let all = i32::try_from(snapshot.view.pods.len()).unwrap_or(i32::MAX);
     let wanted = selector

@@ -1,4 +1,4 @@
-//! What a budget has, and who uses it up, in words.
+//! The text about a budget: its pods, and the users of its capacity.
 
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::ledger::users;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::Snapshot;
 use super::status::{status, total_unknown};
 
-/// How many pods it has and must keep, then each pod that uses it up, since when and by whom.
+/// How many pods it has and must keep; then each pod that uses the budget, with time and user.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     let of_all = |reason: String| Waiting {
         pod: String::new(),

@@ -1,17 +1,18 @@
-//! What a pod gets from the SidecarSets that match it.
+//! The injection of the SidecarSets that match a pod.
 //!
-//! A pod is untyped JSON here, so fields that are newer than ours survive. The whole is a function
-//! of the pod alone. Each call makes all containers anew, and believes no annotation or variable of
-//! the pod: its creator may have written them. So no pod gets rid of a sidecar, or keeps another
-//! container in the sidecar's place, and no call has to prove itself to the next one. A second call
-//! for one pod makes the same of it again, because containers that SidecarSets bring or replace
-//! count as the pod's own in neither call. There is a second call where the leader injects ahead,
-//! and where a pod matches entries of two failure policies. A webhook that is called later may
-//! change the containers, because ours is not called again after it (`reinvocationPolicy: Never`).
+//! A pod is untyped JSON here, so fields that are newer than Berth's types survive. The result
+//! depends on the pod alone. Each call makes all containers anew, and believes no annotation or
+//! variable of the pod, because its creator may have written them. So no pod gets rid of a sidecar,
+//! or keeps another container in the sidecar's place, and no call has to prove itself to the next
+//! one. A second call for one pod has the same result, because containers that SidecarSets add or
+//! replace count as the pod's own in neither call. There is a second call if the leader injects
+//! ahead, and if a pod matches entries of two failure policies. A webhook that is called later may
+//! change the containers, because Berth's webhook is not called again after it
+//! (`reinvocationPolicy: Never`).
 //!
-//! A SidecarSet that fails because of other SidecarSets is left out whole and named, and the others
-//! are injected as if it were not there. Where a SidecarSet fails because of the pod, the pod is
-//! refused.
+//! A SidecarSet that fails because of other SidecarSets is left out completely and reported, and
+//! the others are injected as if it did not exist. If a SidecarSet fails because of the pod, the
+//! pod is refused.
 
 pub mod allowed;
 mod brought;
@@ -39,18 +40,19 @@ use request::Reason;
 
 pub use request::{Injected, Matched, Refusal, Settings};
 
-/// What a pod gets, at a time in RFC 3339.
+/// Injects the SidecarSets into a pod, at a time in RFC 3339.
 pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &str) -> Injected {
     let mut sets = sets.to_vec();
     sets.sort_by_key(|set| set.name);
     let mut injected = without_refused(pod, &sets, settings, now);
-    // What one of them could not have may be there once the others are: an annotation that another one puts in order. A
-    // second call would find it, so the first one does. Nor may a second call find another reason than the first one tells: a name
-    // may be that of a container which came with another one.
+    // A SidecarSet that failed may succeed once the others are injected, for example if another one
+    // sets an annotation. A second call of the webhook would find that, so the first one does. Nor
+    // may a second call find another reason than the first one: a name may belong to a container
+    // that came with another SidecarSet.
     for _ in 0..injected.refusals.len() {
         let again = without_refused(&injected.pod, &sets, settings, now);
-        // A SidecarSet's containers of the first time stay. Containers and annotations that others
-        // brought are no fault of the pod.
+        // The containers of a SidecarSet from the first pass stay. Containers and annotations that
+        // other SidecarSets added are no fault of the pod.
         let known = std::mem::take(&mut injected.refusals);
         let refused = |mut of: Refusal| {
             let known = known
@@ -99,7 +101,7 @@ fn without_refused(
     }
 }
 
-/// The pod with all of them, and warnings; or the first that fails.
+/// The pod with all SidecarSets, and warnings; or the first SidecarSet that fails.
 fn all_of(
     pod: &Value,
     sets: &[Matched<'_>],
@@ -111,7 +113,7 @@ fn all_of(
         return Ok((new, Vec::new()));
     }
     let mut warnings = Vec::new();
-    // Before the containers, which may look at annotations.
+    // Annotations come before the containers, which may depend on them.
     for set in sets {
         own::check(&new).map_err(|reason| set.refusal(Reason::of_pod(reason)))?;
         metadata::patch(&mut new, (pod, set), settings, &mut warnings)

@@ -1,4 +1,4 @@
-//! How SidecarSets are spoken of on pods and revisions: the API's names, without the kind's own in front.
+//! Names that SidecarSets use on pods and revisions: the API's names, without the kind as a prefix.
 
 pub use berth_api::names::annotation::{
     SIDECARSET_BASE as BASE, SIDECARSET_CANARY as CANARY,
@@ -21,5 +21,5 @@ pub use berth_api::names::label::{
     SIDECARSET_CUSTOM_VERSION as CUSTOM_VERSION, SIDECARSET_NAME as NAME,
 };
 
-/// What the annotations begin with by which a pod says what it has of SidecarSets.
+/// The prefix of annotations in which a pod records its SidecarSets.
 pub const PREFIX: &str = "kruise.io/sidecarset-";

@@ -19,7 +19,7 @@ use super::settings::{self, Settings};
 
 pub use nodes::nodes_to_watch;
 
-/// All that blocks the StatefulSet.
+/// All causes that block the StatefulSet.
 pub(super) fn causes(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -58,7 +58,7 @@ pub(super) fn causes(
     causes
 }
 
-/// The places of a set whose pods wait for each other.
+/// The places of a set with ordered pods.
 fn in_order<'a>(
     snapshot: &'a Snapshot,
     settings: Option<&'a Settings>,
@@ -69,7 +69,7 @@ fn in_order<'a>(
         .map(|settings| Places::new(snapshot, settings, now))
 }
 
-/// `ordinals.start` where its gate is off.
+/// The cause if `ordinals.start` is set and its feature gate is off.
 fn ignored_start(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let start = snapshot.set.spec.ordinals.as_ref()?.start;
     (start != 0 && !snapshot.gates.has(Gate::StatefulSetStartOrdinal)).then(|| {
@@ -82,7 +82,8 @@ fn ignored_start(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     })
 }
 
-/// Claims that are smaller than their templates by now, where the gate of their growth is off.
+/// The cause if claims are smaller than their templates by now, and the feature gate of their
+/// growth is off.
 fn ignored_growth(snapshot: &Snapshot, new: &StatefulSetStatus, now: Timestamp) -> Option<Cause> {
     let strategy = snapshot.set.spec.volume_claim_update_strategy.as_ref()?;
     let is_rolling = strategy.type_ == VolumeClaimUpdateStrategyType::OnPodRollingUpdate;
@@ -102,7 +103,7 @@ fn ignored_growth(snapshot: &Snapshot, new: &StatefulSetStatus, now: Timestamp) 
     Some(Cause::new(Grade::Hazard, "GrowthIgnored", message, now))
 }
 
-/// Asks to look again when what may pass by itself has lasted for too long.
+/// Asks for another decision when a cause that may pass by itself has lasted too long.
 pub(super) fn watch(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let of_claims = claims::in_the_way(snapshot).chain(claims::waiting_for_a_start(snapshot, None));
     let of_nodes = nodes::causes(snapshot).map(|(_, cause)| cause);

@@ -1,4 +1,4 @@
-//! New pods: in which places, of which revision, and what keeps one from being made.
+//! New pods: their ordinals, their revision, and the obstacles to their creation.
 
 use berth_workload::feature_gates::Gate;
 use berth_workload::objects::pod::Pod;
@@ -17,15 +17,15 @@ use super::claims::{self, Templates};
 use super::places::{MOST_CREATIONS, Places};
 use super::settings::Settings;
 
-/// Once the new pods of a plan and their claims have this many bytes of JSON, the others are left to the next one.
+/// The bytes of JSON of a plan's new pods and claims, after which the next plan creates the rest.
 const MOST_CREATED_BYTES: usize = 8 << 20;
-/// On a pod: its name, by which a Service can select it alone.
+/// On a pod: its name, by which a Service can select a single pod.
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 /// On a pod: its ordinal.
 const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// Creates the pods that are missing, the lowest ordinal first: one after the other, or all at once. And the claims that
-/// pending pods lack.
+/// Creates the pods that are missing, the lowest ordinal first: one after the other, or in
+/// parallel. Creates the claims that pending pods lack, too.
 pub(super) fn create(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -80,7 +80,7 @@ pub(super) fn create(
     }
 }
 
-/// Empty places whose turn it is.
+/// Empty places that may get a pod now.
 fn empty_in_turn<'a>(
     settings: &Settings,
     places: &'a Places<'_>,
@@ -92,7 +92,7 @@ fn empty_in_turn<'a>(
     Box::new(gap.map(|gap| gap.ordinal).into_iter())
 }
 
-/// How many pods may be made now.
+/// How many pods may be created now.
 fn room(settings: &Settings, places: &Places<'_>, plan: &mut Plan) -> usize {
     let starting = places
         .wanted
@@ -106,7 +106,7 @@ fn room(settings: &Settings, places: &Places<'_>, plan: &mut Plan) -> usize {
     room.min(MOST_CREATIONS)
 }
 
-/// Pods that are to be updated, as far as they do not go.
+/// Pods that must be updated and are not being deleted.
 fn old_pods(places: &Places<'_>, revisions: &Revisions) -> usize {
     places
         .wanted
@@ -115,7 +115,7 @@ fn old_pods(places: &Places<'_>, revisions: &Revisions) -> usize {
         .count()
 }
 
-/// Is a new pod of this ordinal made of the old revision? Of those inside the partition it is.
+/// Whether a new pod of this ordinal gets the old revision, as pods inside the partition do.
 fn is_created_old(settings: &Settings, revisions: &Revisions, ordinal: i64, old: usize) -> bool {
     let inside = match &settings.order {
         Some(_) => old < settings.partition,
@@ -124,7 +124,7 @@ fn is_created_old(settings: &Settings, revisions: &Revisions, ordinal: i64, old:
     revisions.differ() && !settings.on_delete && inside
 }
 
-/// Why no pod of this name can be made now.
+/// The reason why no pod of this name can be created now.
 fn obstacle(snapshot: &Snapshot, name: &str) -> Option<String> {
     if snapshot.orphans.has_pod(name) {
         return Some("the one that there is, of nobody, is adopted first".to_owned());
@@ -146,7 +146,7 @@ fn obstacle(snapshot: &Snapshot, name: &str) -> Option<String> {
     other.or_else(|| claims::obstacle(snapshot, name))
 }
 
-/// Whose a pod is that has the name of one of ours.
+/// The owner of a pod that has the name of one of the set's pods, for messages.
 pub(super) fn who_has_the_name(other: &Pod) -> String {
     if other.metadata.deletion_timestamp.is_some() {
         return "another pod of this name is being deleted".to_owned();
@@ -170,7 +170,7 @@ fn size(action: &Action) -> usize {
     }
 }
 
-/// A pod that is not scheduled, for want of a claim that somebody deleted, say.
+/// The claims of a pod that is not scheduled, for example because a user deleted a claim.
 fn claims_of_pending(templates: &Templates<'_>, pod: &Pod) -> Option<Step> {
     let name = &pod.metadata.name;
     let is_pending = &*pod.status.phase == "Pending" && pod.spec.node_name.is_empty();

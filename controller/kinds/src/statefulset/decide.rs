@@ -1,4 +1,4 @@
-//! What a StatefulSet does otherwise than other owners of pods, and its rollout.
+//! The parts of a StatefulSet that differ from those of other owners of pods, and its rollout.
 
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ impl PodOwner for StatefulSetOwner {
             hooks: Hooks::from(&spec.lifecycle),
             min_ready_seconds: min_ready_seconds(spec),
             gates: &OF_NEW_PODS,
-            // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
+            // Kubernetes stores a template with its defaults. So revisions must match by their
+            // meaning: otherwise Kubernetes' revisions are not found, and its pods change.
             meets_by_meaning: true,
             history_limit: spec.revision_history_limit,
             current_revision: status.map_or("", |status| &status.current_revision),
@@ -66,12 +67,13 @@ impl PodOwner for StatefulSetOwner {
         blocked::watch(snapshot, plan, now);
     }
 
-    /// Claim templates are no part of a revision.
+    /// Settles claims while the revision is missing, because claim templates are no part of a
+    /// revision.
     fn await_revision(snapshot: &Snapshot, settings: &Settings, plan: &mut Plan, now: Timestamp) {
         claims::settle(snapshot, &Places::new(snapshot, settings, now), plan);
     }
 
-    /// Towards the pods that are wanted, of the revision that is.
+    /// Plans the steps towards the wanted pods of the wanted revision.
     fn roll_out(
         snapshot: &Snapshot,
         template: &Value,

@@ -1,4 +1,4 @@
-//! Pods that go now: those beyond what is wanted, those that have ended, and those that somebody asked to be replaced.
+//! Pods that are deleted now: surplus pods, ended pods, and those with a request for deletion.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::Snapshot;
 use super::places::Places;
 use super::settings::Settings;
 
-/// Pods that go now, or are to go as soon as their hooks let them.
+/// Pods that are deleted now, or as soon as their hooks let them go.
 #[derive(Default)]
 pub(super) struct Leaving {
     pub(super) steps: Vec<Step>,
@@ -20,7 +20,7 @@ pub(super) struct Leaving {
     pub(super) uids: Uids,
     /// Pods that may still go out of service in this round.
     pub(super) budget: usize,
-    /// In order: something goes, or is to go, so nothing else begins.
+    /// With ordered pods: a pod is being deleted, or must be, so nothing else begins.
     pub(super) is_under_way: bool,
 }
 
@@ -64,7 +64,8 @@ pub(super) fn leaving(
             continue;
         };
         let serves = places.serves(pod);
-        // A pod that its hook took out of service goes as soon as the hook lets it, with the others of its batch.
+        // A pod that its hook took out of service is deleted as soon as the hook lets it go, with
+        // the others of its batch.
         let is_held = lifecycle::state(pod) == lifecycle::PREPARING_DELETE;
         let waits_for = match gap.filter(|gap| gap.ordinal != *ordinal && !is_held) {
             Some(gap) => Some(format!("pod {}", places.name(gap.ordinal))),
@@ -88,7 +89,8 @@ pub(super) fn leaving(
     leaving
 }
 
-/// Those beyond what is wanted, the highest ordinal first: one after the other when all that are wanted serve, or all at once.
+/// Deletes surplus pods, the highest ordinal first: one after the other when all wanted pods serve,
+/// or in parallel.
 fn condemned(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -110,7 +112,8 @@ fn condemned(
             }
             continue;
         }
-        // One that goes already is waited for, and one that does not serve goes only when no lower one waits for it.
+        // The plan waits for a pod that is being deleted already. A pod that does not serve is
+        // deleted only when no lower pod must go before it.
         let waits_for = gap
             .map(|gap| gap.ordinal)
             .or_else(|| places.lower(*ordinal, pod).map(|(lower, _)| lower));
@@ -139,7 +142,7 @@ fn condemned(
     }
 }
 
-/// Why a pod in range goes, to be made anew.
+/// The reason why a pod in range is deleted, to be created anew.
 fn why_replaced(snapshot: &Snapshot, pod: &Arc<Pod>, returning: &Uids) -> Option<&'static str> {
     if !pod.is_active() {
         return Some("it has ended");

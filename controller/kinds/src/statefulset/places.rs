@@ -1,4 +1,4 @@
-//! Which pod is in which place, which places are empty, and how many pods may go out of service.
+//! The set's pods by ordinal, the empty places, and the number of pods that may go out of service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,23 +18,25 @@ use super::growth::Growth;
 use super::settings::{Settings, ordinals};
 use super::{Snapshot, StatefulSetOwner};
 
-/// Pods that one plan creates at most.
+/// Most pods that one plan creates.
 pub(super) const MOST_CREATIONS: usize = 256;
-/// Empty places that are looked at, beyond those that have pods: some may be taken by pods of others.
+/// Empty places that a decision reads, beyond those that have pods: pods of other owners may have
+/// some of the names.
 const MOST_LOOKED_AT: usize = 2 * MOST_CREATIONS;
 
-/// The set's pods by their places.
+/// The set's pods by their ordinals.
 pub(super) struct Places<'a> {
     snapshot: &'a Snapshot,
     settings: &'a Settings,
     now: Timestamp,
-    /// How claims grow.
+    /// The sizes of growing claims.
     pub(super) growth: Growth,
-    /// In order: the lowest place whose pod is missing or does not serve. What is behind it waits for it.
+    /// With ordered pods: the lowest place whose pod is missing or does not serve. The places after
+    /// it wait for it.
     pub(super) gap: Option<Gap<'a>>,
-    /// Those that are to be there, by ordinal.
+    /// Wanted pods, by ordinal.
     pub(super) wanted: BTreeMap<i64, &'a Arc<Pod>>,
-    /// Those that are not, by ordinal.
+    /// Surplus pods, by ordinal.
     pub(super) condemned: BTreeMap<i64, &'a Arc<Pod>>,
 }
 
@@ -60,7 +62,7 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// Empty places, the lowest first. There may be more than anybody can look through.
+    /// Empty places, the lowest first. There may be too many to read all of them.
     pub(super) fn empty(&self) -> impl Iterator<Item = i64> {
         self.settings
             .ordinals
@@ -68,19 +70,19 @@ impl<'a> Places<'a> {
             .filter(|ordinal| !self.wanted.contains_key(ordinal))
     }
 
-    /// In service, with all that it is to have.
+    /// Whether the pod is in service, with all volumes that it must have.
     pub(super) fn serves(&self, pod: &Pod) -> bool {
         availability(pod, self.settings.min_ready_seconds, self.now).is_available()
             && !steps::awaits_proof(pod)
             && self.growth.is_over(self.snapshot, pod)
     }
 
-    /// Is it as the spec wants it?
+    /// Whether the pod matches the spec.
     pub(super) fn is_updated(&self, revisions: &Revisions, pod: &Pod) -> bool {
         is_updated(self.snapshot, revisions.is_updated(pod), pod)
     }
 
-    /// How many pods may go out of service: none while as many others are as may be.
+    /// How many pods may go out of service: none while as many pods as allowed are out of service.
     pub(super) fn budget(&self) -> usize {
         let serving = self.wanted.values().filter(|pod| self.serves(pod)).count();
         self.settings
@@ -88,7 +90,7 @@ impl<'a> Places<'a> {
             .saturating_sub(self.settings.ordinals.len() - serving)
     }
 
-    /// In order: of those beyond what is wanted the lower one that this one waits for, as neither serves.
+    /// With ordered pods: the lower surplus pod that this one waits for, because neither serves.
     pub(super) fn lower(&self, ordinal: i64, pod: &Pod) -> Option<(i64, &'a Arc<Pod>)> {
         if self.serves(pod) || pod.metadata.deletion_timestamp.is_some() {
             return None;
@@ -128,12 +130,12 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A place for which those behind it wait.
+/// A place for which the places after it wait.
 #[derive(Clone, Copy)]
 pub(super) struct Gap<'a> {
     /// Its ordinal.
     pub(super) ordinal: i64,
-    /// The pod that does not serve; `None` where there is none.
+    /// The pod that does not serve; `None` if the place is empty.
     pub(super) pod: Option<&'a Arc<Pod>>,
 }
 
@@ -141,8 +143,8 @@ fn pod_name(set: &str, ordinal: i64) -> String {
     format!("{set}-{ordinal}")
 }
 
-/// The names that a decision looks at: of pods that the set may create, and of the claims of those and of the pods that it has.
-/// Empty for a spec that is refused.
+/// The names that a decision reads: those of pods that the set may create, and those of claims of
+/// these and of its present pods. Empty for a spec that is refused.
 pub fn names_to_look_at(
     set: &StatefulSet,
     pods: &[Arc<Pod>],
@@ -170,7 +172,7 @@ pub fn names_to_look_at(
     (created, claims)
 }
 
-/// The names of the claims that these pods may have of claim templates that were taken away since.
+/// The names of the claims that these pods may have from claim templates that were removed since.
 pub fn former_claims<'a>(
     set: &StatefulSet,
     pods: impl IntoIterator<Item = &'a Arc<Pod>>,
@@ -181,8 +183,8 @@ pub fn former_claims<'a>(
         .collect()
 }
 
-/// Of the revision that is wanted, and with a volume of each claim template? These are no part of a revision. One that was taken
-/// away leaves a pod as it is.
+/// Whether the pod has the wanted revision and a volume of each claim template. Claim templates are
+/// no part of a revision. A removed template leaves a pod as it is.
 pub(super) fn is_updated(snapshot: &Snapshot, is_of_revision: bool, pod: &Pod) -> bool {
     is_of_revision && claim_template::without_volume(&snapshot.scene().workload, pod).is_none()
 }

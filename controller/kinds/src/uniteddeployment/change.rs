@@ -1,4 +1,4 @@
-//! The difference of a subset's workload from the one that there must be, as a merge patch.
+//! The difference between a subset's workload and the wanted one, as a merge patch.
 
 use berth_api::names::annotation::SUBSET_PATCH;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
@@ -11,11 +11,11 @@ use super::subset_kind::SubsetKind;
 
 /// The JSON merge patch that makes the existing object the wanted workload; `None` where they agree.
 ///
-/// A workload of the wanted revision, patch and nodes changes in replicas and partition alone, and gets
-/// the label with its subset back, so that no other rendering than OpenKruise's restarts a pod. Any
-/// other gets the whole spec, and loses the
-/// labels and annotations that only the template of `older` brought. `older` is the metadata of the
-/// template in the revision that the existing object's label names; none if the revision is gone.
+/// A workload of the wanted revision, patch and nodes changes in replicas and partition alone, and
+/// gets the label with its subset back, so that no other rendering than OpenKruise's restarts a
+/// pod. Any other gets the whole spec, and loses the labels and annotations that only the template
+/// of `older` has. `older` is the metadata of the template in the revision that the existing
+/// object's label names; none if the revision is gone.
 pub(super) fn change(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Option<Value> {
     let spec = existing.get("spec").unwrap_or(&Value::Null);
     if has_source_of(existing, wanted) {
@@ -58,7 +58,8 @@ fn metadata(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Optio
         ("annotations", &wanted.annotations),
     ] {
         let existing = texts(existing.get("metadata"), field);
-        // Stores keep no annotations of other domains, so that a key may be there unseen.
+        // The cache keeps no annotations of other domains, so that an object may have a key that
+        // the controller does not see.
         let gone = texts(older, field)
             .into_keys()
             .filter(|key| !wanted.contains_key(key));
@@ -102,7 +103,8 @@ pub(super) fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
     text("labels", KRUISE_CONTROLLER_REVISION_HASH) == revision && has_same_nodes && is_same_patch()
 }
 
-/// The patch of the spec's replicas, partition, and what reserved pods add to `maxUnavailable`.
+/// The patch of the spec's replicas, partition, and the number that reserved pods add to
+/// `maxUnavailable`.
 fn size(spec: &Value, wanted: &Workload) -> Option<Value> {
     let mut patch = Map::new();
     let replicas = wanted.spec.get("replicas").cloned().unwrap_or_default();
@@ -125,7 +127,7 @@ fn size(spec: &Value, wanted: &Workload) -> Option<Value> {
     if let Some(([strategy, rolling, field], _, _)) = wanted.kind.max_unavailable() {
         let path = format!("/{strategy}/{rolling}/{field}");
         let (had, wanted) = (spec.pointer(&path), wanted_spec.pointer(&path));
-        // A number beside a template without one is what reserved pods had added.
+        // A number beside a template without one is what was added for reserved pods.
         if had != wanted && (wanted.is_some() || had.is_some_and(Value::is_number)) {
             let strategy = patch.entry(strategy).or_insert_with(|| json!({}));
             strategy[rolling][field] = wanted.cloned().unwrap_or_default();

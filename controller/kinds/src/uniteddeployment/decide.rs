@@ -1,4 +1,4 @@
-//! What to do for a UnitedDeployment now.
+//! Decides about a UnitedDeployment.
 
 mod write;
 
@@ -22,7 +22,8 @@ use super::{Snapshot, SubsetWorkload, named, stuck_pods};
 
 use write::{confirmed, create, told, update};
 
-/// What to do now. An empty plan means that nothing is to be done until something changes.
+/// The plan for now. An empty plan means that the controller has nothing to do until something
+/// changes.
 pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if snapshot.united.metadata.deletion_timestamp.is_some() {
@@ -78,7 +79,7 @@ pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Time
     plan
 }
 
-/// Creates and updates the workloads of the subsets, and says what they wait for.
+/// Creates and updates the workloads of the subsets, and says in the plan why they wait.
 fn bring_all(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan, now: Timestamp) {
     let (mut creates, mut updates) = (Vec::new(), Vec::new());
     for (subset, share, partition) in round.sized(snapshot) {
@@ -97,7 +98,7 @@ fn bring_all(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan, now: Times
     plan.add_stage("update subsets", updates);
 }
 
-/// Makes the revision that has the template the newest.
+/// Gives the revision with the template the highest number.
 fn renumbered(revision: &Revision, number: i64) -> Step {
     let action = Action::RenumberRevision {
         target: revision.target(),
@@ -134,8 +135,9 @@ fn predecessor(snapshot: &Snapshot) -> Option<String> {
     workloads.next().map(named).or_else(revision)
 }
 
-/// Creates the revision of a new template, or adopts the one that an earlier UnitedDeployment of this
-/// name has left: its name is in the pods, so that another one would restart them.
+/// Creates the revision of a new template, or adopts the one that an earlier UnitedDeployment of
+/// this name has left. The pods have its name in their labels, so another revision would restart
+/// them.
 fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
     let owner = controller_reference(&UNITED_DEPLOYMENTS, &snapshot.united.metadata);
     let template = serde_json::to_value(&snapshot.united.spec.template).unwrap_or_default();
@@ -167,7 +169,7 @@ fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
     step
 }
 
-/// Writes which pods are reserved into their labels.
+/// Writes into the labels of pods whether they are reserved.
 fn label_pods(subset: &SubsetView<'_>) -> Vec<Step> {
     let label = |(pod, reserved): &(Arc<Pod>, bool)| {
         let labels = [(RESERVED_POD.to_owned(), Some(reserved.to_string()))];
@@ -218,7 +220,7 @@ fn adopt(snapshot: &Snapshot, subset: &SubsetView<'_>) -> Option<Step> {
     Some(confirmed(snapshot, action, reason))
 }
 
-/// Creates the workload of a subset, or changes it where it differs from what it must be.
+/// Creates the workload of a subset, or changes its fields that differ from the wanted ones.
 fn bring(
     snapshot: &Snapshot,
     round: &Round<'_>,
@@ -239,7 +241,7 @@ fn bring(
     }
 }
 
-/// What the workload of a subset must be.
+/// The wanted workload of a subset.
 fn wanted(
     snapshot: &Snapshot,
     round: &Round<'_>,
@@ -276,7 +278,7 @@ fn refuse(snapshot: &Snapshot, refusal: Refusal, plan: &mut Plan) {
     plan.refuse(refusal, is_known);
 }
 
-/// Says what a subset waits for.
+/// Says in the plan why a subset waits.
 fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan, now: Timestamp) {
     let name = &subset.spec.name;
     for pod in &subset.schedulability.waiting {
@@ -287,7 +289,7 @@ fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan, now: Timestamp)
     let Some(workload) = subset.workload else {
         return;
     };
-    // Nothing announces that a failure has lasted for long enough.
+    // No event announces that a failure has lasted long enough.
     if let Some(failure) = subset.failure.as_ref().filter(|failure| failure.from > now) {
         plan.look_again_after(failure.from.duration_since(now));
     }
@@ -303,8 +305,8 @@ fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan, now: Timestamp)
     }
 }
 
-/// Deletes workloads that no subset needs. The workload of another kind goes when the new one is
-/// ready, or before it starts if pods of one identity must not run twice.
+/// Deletes workloads that no subset needs. The workload of another kind is deleted when the new one
+/// is ready, or before the new one starts if pods with the same identity must not run twice.
 fn delete(round: &Round<'_>) -> Vec<Step> {
     let former = round.subsets.iter().flat_map(|subset| {
         let goes = subset.waits_for_former(round.kind)
@@ -340,7 +342,7 @@ fn delete(round: &Round<'_>) -> Vec<Step> {
     all.map(step).collect()
 }
 
-/// Deletes revisions beyond the limit, but only while nothing else is to do.
+/// Deletes revisions beyond the limit, but only if the plan does nothing else.
 fn drop_history(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan) {
     if !plan.is_idle() {
         return;

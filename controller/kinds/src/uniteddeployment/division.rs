@@ -45,31 +45,31 @@ pub struct Subset<'a> {
     pub marked: bool,
 }
 
-/// What the spec allows a subset, in pods.
+/// The bounds that the spec sets for a subset, in pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// At least so many, if the replicas suffice.
+    /// At least this many, if the replicas suffice.
     pub min: i64,
-    /// At most so many.
+    /// At most this many.
     pub max: Option<i64>,
 }
 
-/// Why a subset gets its replicas.
+/// The reason why a subset gets its replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// `replicas` of the subset says so.
     Specified,
-    /// An even share of what no subset specifies.
+    /// An even share of the replicas that no subset specifies.
     EvenShare,
-    /// `minReplicas`, and nothing is left for more.
+    /// `minReplicas`, and no replicas are left for more.
     Min,
     /// `maxReplicas`.
     Max,
-    /// Everything that the other subsets leave.
+    /// All replicas that the other subsets leave.
     Rest,
     /// Other subsets get all replicas.
     NothingLeft,
-    /// The replicas do not suffice for what the subset should have.
+    /// There are fewer replicas than the subset should have.
     TooFewReplicas,
     /// An adaptive subset keeps its ready pods.
     Ready,
@@ -79,20 +79,20 @@ pub enum Reason {
     Substitutes(i64),
 }
 
-/// What one subset gets.
+/// The share of one subset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Replicas for the workload.
     pub replicas: i32,
-    /// So many of them do not serve yet, so that other subsets run substitutes.
+    /// How many of them do not serve yet, so that other subsets run substitutes.
     pub reserved: i32,
-    /// What the spec allows.
+    /// The bounds that the spec sets.
     pub bounds: Bounds,
-    /// Why it is `replicas`.
+    /// The reason for `replicas`.
     pub reason: Reason,
 }
 
-/// Why the division does not do what the spec says.
+/// A finding that the division differs from the spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     /// A subset's minimum is above its maximum. The minimum wins.
@@ -104,14 +104,14 @@ pub enum Finding {
         /// `maxReplicas`.
         max: i64,
     },
-    /// The subsets' `replicas` are more than there are, or fewer where each subset has `replicas`.
+    /// The subsets' `replicas` are more than there are, or fewer if each subset has `replicas`.
     Sum {
         /// Sum of the subsets' `replicas`.
         specified: i64,
         /// The replicas that are divided.
         total: i64,
     },
-    /// So many replicas are in no subset, or stay without a substitute.
+    /// This many replicas are in no subset, or stay without a substitute.
     Unplaced(i64),
 }
 
@@ -122,11 +122,11 @@ pub struct Division {
     pub total: i64,
     /// One for each subset, in the order of the spec.
     pub shares: Vec<Share>,
-    /// Why the division does not do what the spec says.
+    /// The findings that the division differs from the spec.
     pub findings: Vec<Finding>,
 }
 
-/// Where the two passes of the walk bring a subset.
+/// The replicas of a subset after each of the two passes of the walk.
 struct Target {
     floor: i64,
     ceiling: i64,
@@ -136,7 +136,7 @@ struct Target {
     at_ceiling: Reason,
 }
 
-/// What the walk has given to a subset.
+/// The replicas that the walk has given to a subset so far.
 #[derive(Clone, Default)]
 struct Given {
     replicas: i64,
@@ -287,7 +287,7 @@ fn target(mode: Mode, bounds: Bounds, subset: &Subset<'_>) -> Target {
     }
 }
 
-/// Gives what no subset specifies to the subsets that specify nothing, or else to all.
+/// Gives the replicas that no subset specifies to the subsets that specify nothing, or else to all.
 fn share_evenly(total: i64, subsets: &[Subset<'_>], targets: &mut [Target]) -> Vec<Finding> {
     for target in targets.iter_mut() {
         (target.ceiling, target.at_ceiling) = (target.floor, Reason::Specified);

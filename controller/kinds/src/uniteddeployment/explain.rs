@@ -1,4 +1,5 @@
-//! The division for people: what each subset gets, within which bounds, why, and what it waits for.
+//! The division for users: the replicas of each subset, its bounds, the reason, and the cause if it
+//! waits.
 
 use berth_workload::plan::{Refusal, Waiting};
 

@@ -1,4 +1,4 @@
-//! What holds the workload of a subset back, in words for the author of the UnitedDeployment.
+//! The cause that blocks the workload of a subset, in words for the author of the UnitedDeployment.
 //!
 //! CloneSets and Advanced StatefulSets have the condition `Blocked`, which is passed on. Kubernetes' own
 //! kinds say no more than that a deadline has passed, so that their pods are read here.
@@ -21,21 +21,22 @@ use super::{SubsetKind, SubsetWorkload, named};
 
 /// The reason of a pod that waits for a node.
 const UNSCHEDULABLE: &str = "PodUnschedulable";
-/// A Deployment's condition with the apiserver's words, as for a quota that is used up.
+/// A Deployment's condition with the apiserver's message, for example for a quota that is used up.
 const REPLICA_FAILURE: &str = "ReplicaFailure";
-/// Its reason.
+/// The reason of `REPLICA_FAILURE`.
 const FAILED_CREATE: &str = "FailedCreate";
 /// The field of every kind that holds the pods' spec.
 const POD_SPEC: &str = "spec.template.spec";
 
-/// What holds a subset's workload back.
+/// The failure that blocks a subset's workload.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
     /// The subset and its workload, with which the message begins.
     pub(super) place: String,
     /// The cause and the remedy.
     pub(super) cause: String,
-    /// When it counts. What may pass by itself counts after a minute.
+    /// The time from which the failure counts. A failure that may pass by itself counts after a
+    /// minute.
     pub(super) from: Timestamp,
 }
 
@@ -96,7 +97,7 @@ fn is_native(kind: SubsetKind) -> bool {
     matches!(kind, SubsetKind::Deployment | SubsetKind::StatefulSet)
 }
 
-/// The causes of the pods. A reserved pod that waits for a node holds nothing back.
+/// The causes of the pods. A reserved pod that waits for a node blocks nothing.
 fn causes(
     united: &UnitedDeployment,
     workload: &SubsetWorkload,

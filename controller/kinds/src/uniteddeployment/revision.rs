@@ -1,7 +1,8 @@
 //! The history of a UnitedDeployment: a ControllerRevision for each form of `spec.template`, in OpenKruise's bytes.
 //!
-//! The name of a revision is in the template of every pod, so a takeover that changes it restarts every pod. A revision is
-//! recognised by its meaning, and keeps its name however its data is spelt.
+//! The name of a revision is in the template of every pod, so a takeover that changes it restarts
+//! every pod. A revision is recognised by its meaning, and keeps its name regardless of the
+//! spelling of its data.
 
 mod form;
 mod meaning;
@@ -22,10 +23,10 @@ const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";
 const V1BETA1: &str = "apps.kruise.io/v1beta1";
 /// The template of a CloneSet, whose fields differ by version.
 const CLONE_SET: &str = "cloneSetTemplate";
-/// How many names are tried before a create fails because its name is taken.
+/// How many names are tried before a create fails because its name exists.
 const MOST_COLLISIONS: i32 = 100;
 
-/// All that a UnitedDeployment's history is decided from.
+/// The input of decisions about a UnitedDeployment's history.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct History<'a> {
     /// Its namespace.
@@ -109,7 +110,7 @@ impl History<'_> {
     }
 }
 
-/// The `data` that `spec.template` is kept as. As text it is [`revision::form::text`].
+/// The `data` of a revision for `spec.template`. As text it is [`revision::form::text`].
 pub(super) fn data(template: &Value) -> Value {
     kept(form::written(template))
 }
@@ -147,7 +148,7 @@ fn is_v1alpha1(one: &Revision) -> bool {
     one.metadata.owner_references.iter().any(is_it)
 }
 
-/// The template with that of a CloneSet in another version. What cannot be converted stays.
+/// The template with a CloneSet's part in another version. A part that cannot be converted stays.
 fn in_version(mut template: Value, from: &str, to: &str) -> Value {
     let Some(clone_set) = template.get_mut(CLONE_SET).and_then(Value::as_object_mut) else {
         return template;
@@ -155,7 +156,7 @@ fn in_version(mut template: Value, from: &str, to: &str) -> Value {
     let mut object = clone_set.clone();
     object.insert("apiVersion".to_owned(), json!(from));
     object.insert("kind".to_owned(), json!("CloneSet"));
-    // The conversion adds labels and annotations where there is metadata alone.
+    // The conversion adds labels and annotations only to existing metadata.
     if !object.get("metadata").is_some_and(Value::is_object) {
         object.insert("metadata".to_owned(), json!({}));
     }

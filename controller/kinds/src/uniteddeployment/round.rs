@@ -1,5 +1,5 @@
-//! The subsets of a UnitedDeployment in one round: the workload of each, whether its nodes have room,
-//! and how many replicas it gets.
+//! The subsets of a UnitedDeployment in one round: the workload of each, whether its nodes have
+//! capacity, and its number of replicas.
 
 mod owned;
 
@@ -30,7 +30,7 @@ pub struct Round<'a> {
     pub(super) kind: SubsetKind,
     /// Their template.
     pub(super) template: &'a WorkloadTemplate,
-    /// What the template is in the history.
+    /// The template's place in the history.
     pub(super) recognised: Recognised,
     /// Name of the template's revision; empty while there is none.
     pub(super) revision: String,
@@ -38,7 +38,7 @@ pub struct Round<'a> {
     pub(super) subsets: Vec<SubsetView<'a>>,
     /// The replicas of each subset.
     pub(super) division: Division,
-    /// Workloads that go, each with the reason.
+    /// Workloads to delete, each with the reason.
     pub(super) surplus: Vec<(&'a SubsetWorkload, String)>,
 }
 
@@ -48,22 +48,22 @@ pub(super) struct SubsetView<'a> {
     pub(super) spec: &'a Subset,
     /// Its workload, of the kind of the template.
     pub(super) workload: Option<&'a SubsetWorkload>,
-    /// A workload that may be adopted, where it has none.
+    /// A workload that the subset may adopt, if it has none.
     pub(super) orphan: Option<&'a SubsetWorkload>,
     /// Its workloads of other kinds, also those that are being deleted: the template had another kind before.
     pub(super) former: Vec<&'a SubsetWorkload>,
-    /// A pod with an identity that an earlier workload has left, and that has to end first.
+    /// A pod with an identity from an earlier workload, which must end first.
     pub(super) leftover: Option<&'a Arc<Pod>>,
     /// The pods of its workload that have not ended and are not being deleted.
     pub(super) pods: Vec<&'a Arc<Pod>>,
-    /// Whether its nodes have room.
+    /// Whether its nodes have capacity.
     pub(super) schedulability: Schedulability,
-    /// What holds its workload back, now or once it has lasted.
+    /// The failure that blocks its workload, now or once it has lasted.
     pub(super) failure: Option<Failure>,
 }
 
 impl<'a> SubsetView<'a> {
-    /// Looks at the subset of this spec, with its workload and those of a former kind.
+    /// Reads the subset of this spec, with its workload and those of a former kind.
     fn of(
         snapshot: &'a Snapshot,
         kind: SubsetKind,
@@ -115,14 +115,14 @@ impl<'a> SubsetView<'a> {
 }
 
 impl SubsetView<'_> {
-    /// What holds its workload back now.
+    /// The failure that blocks its workload now.
     pub(super) fn failure(&self, now: Timestamp) -> Option<String> {
         let failure = self.failure.as_ref().filter(|failure| failure.from <= now);
         failure.map(Failure::message)
     }
 
-    /// Whether a workload of another kind has to end before this one may start, because two
-    /// workloads with pods of one identity must not run together.
+    /// Whether a workload of another kind must end before this one may start, because two workloads
+    /// with pods of the same identity must not run together.
     pub(super) fn waits_for_former(&self, kind: SubsetKind) -> bool {
         self.former
             .iter()
@@ -131,7 +131,7 @@ impl SubsetView<'_> {
 }
 
 impl<'a> Round<'a> {
-    /// Looks at everything.
+    /// Reads all subsets.
     ///
     /// # Errors
     /// The refusal names object, field, value and remedy.
@@ -224,7 +224,8 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Sorts workloads so that of two of one subset the one to stay comes first: with more ready pods, then older.
+/// Sorts workloads so that, of two for one subset, the one to keep comes first: the one with more
+/// ready pods, then the older one.
 fn sort_twins(workloads: &mut [&SubsetWorkload]) {
     workloads.sort_by_key(|workload| {
         let object = &workload.object;
@@ -278,7 +279,7 @@ fn recognise(snapshot: &Snapshot) -> (Recognised, String) {
     (recognised, name)
 }
 
-/// Hands over the history with this template.
+/// Calls a function with the history of this template.
 pub(super) fn with_history<T>(
     snapshot: &Snapshot,
     template: &Value,
@@ -376,7 +377,7 @@ fn divided(snapshot: &Snapshot, subsets: &[SubsetView<'_>]) -> Result<Division, 
 }
 
 /// The replicas that a subset has. Without adaptive scheduling they are those of the last division,
-/// so that a foreign change of a workload moves no pod of another.
+/// so that a foreign change of a workload moves no pod of another subset.
 fn present(snapshot: &Snapshot, subset: &SubsetView<'_>, mode: Mode) -> i32 {
     let statuses = snapshot
         .united

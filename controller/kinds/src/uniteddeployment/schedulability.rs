@@ -1,4 +1,4 @@
-//! Whether the nodes of a subset have room for its pods, in the two adaptive modes.
+//! Whether the nodes of a subset have capacity for its pods, in the two adaptive modes.
 //!
 //! Without reservation a subset whose pods wait too long for a node is unschedulable for a while, and
 //! other subsets get its replicas. With reservation the pods that wait stay, marked by a label, and
@@ -15,7 +15,7 @@ use berth_api::v1beta1::uniteddeployment::{
 use berth_workload::objects::pod::{Condition, Pod};
 use jiff::{SignedDuration, Timestamp};
 
-/// What the last status says of a subset, and what its workload shows.
+/// The last status of a subset, and the state of its workload.
 pub(super) struct Seen<'a> {
     /// The status that was written last. `None`: the subset is new.
     pub(super) told: Option<&'a SubsetStatus>,
@@ -31,7 +31,7 @@ pub(super) struct Seen<'a> {
     pub(super) is_at_revision: Vec<bool>,
 }
 
-/// Whether the nodes of a subset have room.
+/// Whether the nodes of a subset have capacity.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Schedulability {
     /// False while pods wait too long for a node, or are reserved.
@@ -53,7 +53,7 @@ pub(super) struct Schedulability {
 }
 
 impl Schedulability {
-    /// A subset whose pods find nodes, or whose division does not ask.
+    /// A subset whose pods find nodes, or whose division does not depend on nodes.
     pub(super) fn fixed() -> Self {
         Self {
             schedulable: true,
@@ -92,7 +92,7 @@ impl Schedulability {
     }
 }
 
-/// Looks at a subset without reservation.
+/// Reads a subset without reservation.
 pub(super) fn without_reservation(
     strategy: &ScheduleStrategy,
     seen: &Seen<'_>,
@@ -144,7 +144,7 @@ pub(super) fn without_reservation(
     found
 }
 
-/// Looks at a subset with reservation.
+/// Reads a subset with reservation.
 pub(super) fn with_reservation(
     strategy: &ScheduleStrategy,
     seen: &Seen<'_>,
@@ -241,7 +241,8 @@ fn serves(
     true
 }
 
-/// Whether a pod has waited too long for a node. One that may wait longer asks to look again.
+/// Whether a pod has waited too long for a node. For a pod that may wait longer, the plan asks for
+/// another decision.
 fn waits_too_long(
     pod: &Pod,
     strategy: &ScheduleStrategy,
@@ -261,8 +262,8 @@ fn waits_too_long(
     }
 }
 
-/// For how much longer a pod that waits for a node may do so; not positive once it has waited too
-/// long. `None`: it does not wait.
+/// How much longer a pod may wait for a node; not positive once it has waited too long. `None` if
+/// it does not wait.
 fn waits_for_node(
     pod: &Pod,
     strategy: &ScheduleStrategy,
@@ -290,7 +291,7 @@ pub(super) fn condition_of(told: Option<&SubsetStatus>) -> Option<&UnitedDeploym
         .find(|condition| condition.type_ == SCHEDULABLE)
 }
 
-/// The condition in the place of the one before.
+/// The new condition. Its time is that of the one before, if the status is the same.
 fn since(
     before: Option<UnitedDeploymentCondition>,
     is_true: bool,

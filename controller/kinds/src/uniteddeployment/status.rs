@@ -130,7 +130,7 @@ fn count(round: &Round<'_>, status: &mut UnitedDeploymentStatus) {
     status.updated_ready_replicas = updated(&|_, pod| pod.is_true("Ready"));
 }
 
-/// The current revision follows when all pods that count are ready at the updated one.
+/// Sets the current revision to the updated one when all pods that count are ready at that.
 fn revisions(round: &Round<'_>, status: &mut UnitedDeploymentStatus, now: Timestamp) {
     if round.revision.is_empty() {
         return;
@@ -163,7 +163,8 @@ fn revisions(round: &Round<'_>, status: &mut UnitedDeploymentStatus, now: Timest
     );
 }
 
-/// Whether each workload speaks of its present spec. Until then its numbers are those of the last one.
+/// Whether each workload's status is about its present spec. Until then its numbers are those of
+/// the last spec.
 fn is_created(round: &Round<'_>) -> bool {
     round.subsets.iter().all(|subset| {
         subset.workload.is_some_and(|workload| {
@@ -174,7 +175,8 @@ fn is_created(round: &Round<'_>) -> bool {
     })
 }
 
-/// Whether every subset has its workload, whether they are as they must be, and what holds one back.
+/// The conditions: whether every subset has its workload, whether the workloads are as wanted, and
+/// the cause that blocks one.
 fn progress(
     round: &Round<'_>,
     outcome: &Outcome,
@@ -246,7 +248,8 @@ fn label_selector(snapshot: &Snapshot) -> String {
     }
 }
 
-/// What holds the UnitedDeployment back, the gravest first: its spec, a refused write, a workload, its numbers.
+/// The cause that blocks the UnitedDeployment, the gravest first: its spec, a refused write, a
+/// workload, its numbers.
 fn blocked(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -322,7 +325,7 @@ fn find<'a>(
         .find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// Puts a condition in the place of the one of its type. Its time stays where the status does.
+/// Replaces the condition of the same type. Its time stays if its status does.
 fn set(
     conditions: &mut Vec<UnitedDeploymentCondition>,
     type_: &str,
@@ -339,8 +342,8 @@ fn set(
     }
 }
 
-/// Whether a changed status must be written at once: more differs than numbers of pods and messages, or
-/// all pods that the subsets shall have are there now, or are ready now. Clients and workloads wait for it.
+/// Whether a changed status must be written at once: more differs than numbers of pods and
+/// messages, or all wanted pods exist now, or are ready now. Clients and workloads wait for this.
 pub fn is_urgent(
     old: &Option<UnitedDeploymentStatus>,
     new: &Option<UnitedDeploymentStatus>,

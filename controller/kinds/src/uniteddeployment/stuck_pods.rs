@@ -1,8 +1,8 @@
-//! Pods of Kubernetes' own StatefulSets that hold up a rollout.
+//! Pods of Kubernetes' own StatefulSets that block a rollout.
 //!
-//! The StatefulSet controller waits for a pod that is not ready before it updates the next one, also
-//! if that pod has the old template and can never be ready (kubernetes#67250). Deleted, the pod comes
-//! again with the new template.
+//! The StatefulSet controller waits for a pod that is not ready before it updates the next one,
+//! even if that pod has the old template and can never be ready (kubernetes#67250). After its
+//! deletion, the pod comes back with the new template.
 
 use berth_api::names::label::KRUISE_CONTROLLER_REVISION_HASH;
 use berth_workload::objects::pod::Pod;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::round::Round;
 use super::{Snapshot, SubsetKind, SubsetWorkload};
 
-/// A pod that was not ready for less time only starts.
+/// A pod that was not ready for less time is only starting.
 const AT_LEAST: SignedDuration = SignedDuration::from_secs(60);
 
-/// The pods to delete now. A pod that is too young asks to look again.
+/// The pods to delete now. For a pod that is too young, the plan asks for another decision.
 pub(super) fn delete(
     snapshot: &Snapshot,
     round: &Round<'_>,
@@ -88,8 +88,8 @@ fn not_ready_since(pod: &Pod) -> Option<Timestamp> {
     told.or(pod.metadata.creation_timestamp)
 }
 
-/// How long a pod may take to be ready: what its startup and readiness probes allow, at least a
-/// minute. `None` for a StatefulSet that does not update pods by itself.
+/// How long a pod may take to be ready: as long as its startup and readiness probes allow, at least
+/// a minute. `None` for a StatefulSet that does not update pods by itself.
 fn patience(workload: &SubsetWorkload) -> Option<SignedDuration> {
     let spec = workload.object.spec.value();
     if spec.pointer("/updateStrategy/type").and_then(Value::as_str) == Some("OnDelete") {

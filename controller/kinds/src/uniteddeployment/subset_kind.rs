@@ -31,7 +31,7 @@ impl SubsetKind {
         Self::Deployment,
     ];
 
-    /// Where the apiserver serves the workloads.
+    /// The path at which the apiserver serves the workloads.
     pub const fn resource(self) -> Resource {
         match self {
             Self::StatefulSet => NATIVE_STATEFUL_SETS,
@@ -41,7 +41,7 @@ impl SubsetKind {
         }
     }
 
-    /// The kind for people, who cannot tell the two StatefulSets by their kind.
+    /// The name of the kind for messages, which tells the two StatefulSets apart.
     pub const fn title(self) -> &'static str {
         match self {
             Self::StatefulSet => "StatefulSet",
@@ -81,8 +81,8 @@ impl SubsetKind {
         !self.is_stateful()
     }
 
-    /// Where the spec says how many pods may be out of service, for kinds that reserve pods. With it what
-    /// the kind's controller takes by default, and how it rounds a percentage.
+    /// The path of the spec that has the number of pods that may be out of service, for kinds that
+    /// reserve pods. With it, the default of the kind's controller, and how it rounds a percentage.
     pub(super) const fn max_unavailable(self) -> Option<([&'static str; 3], &'static str, Round)> {
         match self {
             Self::CloneSet => Some((
@@ -121,7 +121,7 @@ impl SubsetKind {
         }
     }
 
-    /// The partition of a workload: 0 where the spec names none.
+    /// The partition of a workload: 0 if the spec has none.
     pub fn partition(spec: &Value) -> Option<i64> {
         match spec.pointer(&format!("{ROLLING_UPDATE}/partition")) {
             None | Some(Value::Null) => Some(0),

@@ -1,5 +1,6 @@
-//! What the apiserver's rules and the webhook refuse already, checked again: rules can be missing in
-//! an older definition, and the webhook can be away. And workloads that cannot be read.
+//! Checks that the apiserver's rules and the webhook make already, once more: rules can be missing
+//! in an older definition, and the webhook may not answer. Checks for workloads that cannot be
+//! read, too.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +12,12 @@ use berth_workload::update::podset::Unreadable;
 use super::render::texts;
 use super::{Snapshot, SubsetKind};
 
-/// Whether the UnitedDeployment can be worked on.
+/// Whether the controller can act on the UnitedDeployment.
 ///
 /// # Errors
 /// The refusal names object, field, value and remedy.
 pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
-    // A workload that is not seen would be created once more.
+    // A workload that the controller cannot see would be created a second time.
     if let Some(Unreadable { kind, name, error }) = snapshot.unreadable.iter().min() {
         let message = format!(
             "UnitedDeployment {}: {kind} {name} cannot be read, and until then no subset is changed: {error}; correct it, \
@@ -96,8 +97,8 @@ fn check_sizes(snapshot: &Snapshot) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Most bytes of a template's labels and annotations of our domain. With the largest patch they stay
-/// below what stores read of an object's metadata.
+/// Most bytes of a template's labels and annotations of Berth's domain. With the largest patch they
+/// stay below the limit up to which the cache reads an object's metadata.
 const LARGEST_METADATA: usize = 16_384;
 
 /// The template whose metadata makes a workload or revision that cannot be read, with the bytes.

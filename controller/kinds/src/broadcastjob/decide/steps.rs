@@ -1,4 +1,4 @@
-//! The steps by which pods of a job are created and deleted: as many as one round may have.
+//! The steps that create and delete pods of a job: as many as one round may have.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::broadcastjob::round::{Place, Round};
 use crate::broadcastjob::settings::Settings;
 use crate::broadcastjob::{Snapshot, mark};
 
-/// Pods that one plan creates at most: what is changed meanwhile is heeded all the sooner.
+/// Most pods that one plan creates, so that the next round soon takes changes into account.
 pub(super) const MOST_CREATIONS: usize = 256;
 
-/// Once the new pods of a plan have this many bytes of JSON, the others are left to the next one.
+/// The bytes of JSON of a plan's new pods, after which the next plan creates the rest.
 const MOST_CREATED_BYTES: usize = 8 << 20;
 
 pub(super) fn delete(pod: &Arc<Pod>, why: String) -> Step {
@@ -34,7 +34,7 @@ pub(super) fn delete(pod: &Arc<Pod>, why: String) -> Step {
     }
 }
 
-/// What one plan begins with.
+/// The steps with which one plan begins pods.
 #[derive(Default)]
 pub(super) struct Begun {
     pub(super) nodes: usize,
@@ -42,7 +42,7 @@ pub(super) struct Begun {
     pub(super) replaces: Vec<Step>,
 }
 
-/// Creates the pods of so many of the next nodes, or takes away what is left of an earlier one.
+/// Creates the pods of at most `slots` of the next nodes, or deletes the rest of an earlier pod.
 pub(super) fn begin(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -72,7 +72,7 @@ pub(super) fn begin(
     begun
 }
 
-/// Reasons of `Blocked` with which creations are refused.
+/// Reasons of `Blocked` for refused creations.
 pub(super) const REFUSED: [&str; 4] = [
     "TemplateRefused",
     "QuotaExceeded",
@@ -80,7 +80,7 @@ pub(super) const REFUSED: [&str; 4] = [
     "NameTaken",
 ];
 
-/// How long no pod is created since one has ended.
+/// The time until the next creation after the end of a pod.
 pub(super) fn pause_after_node(
     settings: &Settings,
     status: &BroadcastJobStatus,
@@ -97,7 +97,8 @@ pub(super) fn pause_after_node(
     Some(wait.saturating_sub(now.duration_since(last))).filter(SignedDuration::is_positive)
 }
 
-/// The pod of a node that shuts down has failed before the node says so to the apiserver: one that came now would fail, too.
+/// Whether a node may get a pod. The pod of a node that shuts down fails before the node reports
+/// its shutdown to the apiserver: a new pod would fail, too.
 pub(super) fn may_begin(place: &Place<'_>, plan: &mut Plan) -> bool {
     if place.disrupted.is_empty() {
         return true;

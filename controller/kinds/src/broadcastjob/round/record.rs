@@ -10,14 +10,15 @@ use berth_workload::objects::pod::Pod;
 use super::{Stage, is_on, name, node_of, stage};
 use crate::broadcastjob::mark;
 
-/// Had the pod come to an end of its own, and does not show that any more? It is gone now, or looks like one that was taken away
-/// before its end. Its node has had its turn.
+/// Whether the pod ended by itself, and no longer shows its end, because it is gone now, or looks
+/// like a pod that was disrupted. Its node gets no other pod.
 pub fn hides_its_end(old: &Pod, new: Option<&Pod>) -> bool {
     let has_ended = |pod: &Pod| matches!(stage(pod, None), Stage::Ended(_));
     has_ended(old) && !new.is_some_and(|new| new.metadata.uid == old.metadata.uid && has_ended(new))
 }
 
-/// Of pods that [hide their end](hides_its_end), those whose nodes are there and not in the job's status yet.
+/// The pods that [hide their end](hides_its_end) whose nodes exist and are not in the job's status
+/// yet.
 pub fn unrecorded(job: &BroadcastJob, nodes: &[Arc<Node>], gone: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
     if gone.is_empty() {
         return gone;
@@ -51,8 +52,9 @@ pub fn unrecorded(job: &BroadcastJob, nodes: &[Arc<Node>], gone: Vec<Arc<Pod>>) 
         .collect()
 }
 
-/// The mark of the node whose turn is missed with the end of this pod, which [hides it](hides_its_end). `None` where the job's status has
-/// the node, or where the pod is of no node that is there. `node` is the one that has the name of [its node](node_of).
+/// The mark of the node that the status lacks because this pod does not show its end
+/// ([`hides_its_end`]). `None` if the job's status has the node, or if the pod belongs to no
+/// existing node. `node` is the node with the name of [the pod's node](node_of).
 pub fn missed(job: &BroadcastJob, pod: &Pod, node: &Node) -> Option<String> {
     let mark = mark_of(node);
     let is_of_node = match mark::in_name(name(job), &pod.metadata.name) {
@@ -62,12 +64,12 @@ pub fn missed(job: &BroadcastJob, pod: &Pod, node: &Node) -> Option<String> {
     (is_of_node && !is_recorded(job, &mark)).then_some(mark)
 }
 
-/// By what a node is known in the status of a job.
+/// The mark that stands for a node in the status of a job.
 pub fn mark_of(node: &Node) -> String {
     mark::hash(&node.metadata.uid)
 }
 
-/// Has the job's status the node with this mark?
+/// Whether the job's status has the node with this mark.
 pub fn is_recorded(job: &BroadcastJob, mark: &str) -> bool {
     job.status
         .as_ref()

@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use crate::cloneset::{Snapshot, claims};
 
-/// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
-/// in the meantime (fewer pods, another image) is heeded all the sooner.
+/// Most pods that one plan creates. The objects of new pods are by far the largest part of a plan,
+/// and the next plan soon takes changes into account (fewer pods, another image).
 const MOST_CREATIONS: usize = 256;
 
-/// Once the new pods of a plan and their claims have this many bytes of JSON, the others are left to the next one: 256 pods
-/// of the largest template would be 64 MiB, for each CloneSet that is worked on.
+/// The bytes of JSON of a plan's new pods and claims, after which the next plan creates the rest:
+/// 256 pods of the largest template would be 64 MiB, for each CloneSet that is being reconciled.
 const MOST_CREATED_BYTES: usize = 8 << 20;
 
-/// What one plan creates.
+/// The new pods of one plan.
 #[derive(Default)]
 struct Room {
     pods: usize,
@@ -29,7 +29,7 @@ struct Room {
 }
 
 impl Room {
-    /// Is there room for one more pod?
+    /// Whether the plan may create one more pod.
     fn is_left(&self) -> bool {
         self.pods < MOST_CREATIONS && self.bytes < MOST_CREATED_BYTES
     }

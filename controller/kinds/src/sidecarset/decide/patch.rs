@@ -1,4 +1,4 @@
-//! The patches by which pods get new images, and the records of what they had.
+//! The patches that give pods new images, and the records of their old ones.
 
 use berth_api::v1beta1::sidecarset::SidecarSetPatchPodMetadata;
 use berth_workload::objects::pod::Pod;
@@ -27,7 +27,7 @@ pub(super) fn update(
     let (set, pod) = (&snapshot.set, member.pod);
     let version = set.metadata.resource_version.as_deref().unwrap_or("0");
     let mut patch = hot::begin(&set.spec, pod, version, &member.handed_over);
-    // Init containers that end have ended: of their new images the records alone tell.
+    // Init containers that end have ended: only the records have their new images.
     for (container, list) in
         sidecar::lasting(&set.spec).filter(|(container, list)| !sidecar::is_hot(container, *list))
     {
@@ -56,7 +56,7 @@ pub(super) fn update(
     )
 }
 
-/// Annotations go along with images.
+/// Annotations change together with images.
 fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
     let has = snapshot.annotations.get(&pod.metadata.uid);
     for SidecarSetPatchPodMetadata {
@@ -69,7 +69,7 @@ fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
                 continue;
             }
             let old = has.and_then(|has| has.get(key)).map(String::as_str);
-            // What cannot be merged stays as it is: the image is worth more.
+            // A text that cannot be merged stays as it is, because the image matters more.
             if let Ok(Some(new)) = metadata::annotation(old, wanted, *patch_policy) {
                 patch.annotations.insert(key.clone(), Some(new));
             }
@@ -78,7 +78,8 @@ fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
 }
 
 pub(super) fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {
-    // Several write the shared annotations, so it is only done to the pod as it was seen.
+    // Several writers write the shared annotations, so the patch applies only to the version that
+    // the controller read.
     Step::new(
         Action::PatchPod {
             target: Target::as_seen(&pod.metadata),
@@ -88,7 +89,8 @@ pub(super) fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {
     )
 }
 
-/// What ran before, so that the new containers can be told from the old ones.
+/// Records the containers before the update, so that the new containers can be told from the old
+/// ones.
 pub(super) fn note_state(
     snapshot: &Snapshot,
     member: &Member<'_>,
@@ -105,7 +107,7 @@ pub(super) fn note_state(
     // A pod that an unfinished update took out of service was Ready before that update.
     let is_between = !settled || !member.upgrading.is_empty();
     state.was_ready = member.is_ready || (is_between && old.was_ready);
-    // What is known of containers that do not change now stays true.
+    // The records of containers that do not change now stay valid.
     for (container, before) in old.last_container_statuses {
         state
             .last_container_statuses
@@ -115,7 +117,7 @@ pub(super) fn note_state(
     write_state(snapshot, pod, &state, patch);
 }
 
-/// Those of other SidecarSets stay.
+/// Writes the state of this SidecarSet. The states of other SidecarSets stay.
 pub(super) fn write_state(snapshot: &Snapshot, pod: &Pod, state: &State, patch: &mut PodPatch) {
     let mut states = sidecars::written(pod);
     states.insert(snapshot.name().to_owned(), json!(state));
@@ -126,7 +128,7 @@ pub(super) fn write_state(snapshot: &Snapshot, pod: &Pod, state: &State, patch: 
         .insert(INPLACE_UPDATE_STATE.to_owned(), Some(text));
 }
 
-/// Hash and revision in one record belong together.
+/// Writes hash and revision together, because they belong together in one record.
 fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatch, now: Timestamp) {
     let set = snapshot.name();
     let names = sidecar::lasting_names(&snapshot.set.spec);
@@ -140,7 +142,8 @@ fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatc
     ] {
         let record = Record::new(set, (hash, revision), &names, &second(now).to_string());
         let (text, noted) = records::noted(pod.metadata.annotation(annotation), record);
-        // Without a list the records say which SidecarSets the pod has, and beside one they do no more.
+        // Without a list the records say which SidecarSets the pod has. If there is a list, they do
+        // not.
         if is_unlisted && annotation == HASH {
             let list = records::list(None, noted.iter().map(String::as_str));
             patch

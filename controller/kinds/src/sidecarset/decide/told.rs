@@ -1,4 +1,4 @@
-//! What the plan says about pods that wait, and about what they lack.
+//! The plan's messages about pods that wait, and about the parts that they lack.
 
 use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Event, Plan, Waiting};
@@ -14,7 +14,7 @@ use crate::sidecarset::update::pods::Member;
 use crate::sidecarset::update::settings::Settings;
 use crate::sidecarset::{Snapshot, status};
 
-/// Says what pods wait for, and what they lack.
+/// Says in the plan why pods wait, and which parts they lack.
 pub(super) fn tell(
     snapshot: &Snapshot,
     members: &[Member<'_>],
@@ -62,7 +62,7 @@ pub(super) fn tell(
         plan.waiting.push(waiting(pod, &replaced::words(&names)));
     }
     plan.events.extend(replaced::event(snapshot));
-    // Of pods that cannot be updated another event tells.
+    // Another event reports pods that cannot be updated.
     if let Some((reason, message)) = blocked::of_spec_and_pods(snapshot, members, Ok(settings))
         && reason != blocked::NOT_UPGRADABLE
         && !status::is_blocked_by(snapshot, reason)

@@ -1,5 +1,5 @@
-//! Which annotations a SidecarSet may put on pods: administrators say it in the ConfigMap `kruise-configuration`, for
-//! all SidecarSets or for those with some labels.
+//! The annotations that a SidecarSet may put on pods. Administrators list them in the ConfigMap
+//! `kruise-configuration`, for all SidecarSets or for those with some labels.
 
 use std::collections::BTreeMap;
 
@@ -26,30 +26,30 @@ struct WrittenRule {
     allowed_annotation_key_exprs: Vec<String>,
 }
 
-/// The rules that were read.
+/// The rules of the ConfigMap.
 #[derive(Debug, Clone, Default)]
 pub struct Rules(Vec<Rule>);
 
 #[derive(Debug, Clone)]
 struct Rule {
-    /// Of which SidecarSets it speaks, by their labels. Without it, of all.
+    /// The labels of the SidecarSets that the rule is about. Without a selector it is about all.
     selector: Option<Selector>,
     keys: Vec<Pattern>,
 }
 
-/// What one SidecarSet may.
+/// The annotations that one SidecarSet may set.
 #[derive(Debug, Clone)]
 pub struct Allowed<'a> {
     keys: Vec<&'a Pattern>,
-    /// Where no rule speaks of it.
+    /// The answer if no rule is about the SidecarSet.
     by_default: bool,
 }
 
 impl Rules {
-    /// Reads the value of the ConfigMap's key. What is not known in it counts for nothing.
+    /// Reads the value of the ConfigMap's key. Unknown fields do not count.
     ///
     /// # Errors
-    /// What is wrong with it. Then nothing is allowed.
+    /// The problem of the value. Then no annotation is allowed.
     pub fn read(text: &str) -> Result<Self, String> {
         let wrong =
             |problem: String| format!("ConfigMap kruise-configuration, key {KEY}: {problem}");
@@ -70,8 +70,8 @@ impl Rules {
             .map_err(wrong)
     }
 
-    /// What a SidecarSet with these labels may. `by_default` is the gate `SidecarSetPatchPodMetadataDefaultsAllowed`,
-    /// which decides where no expression applies.
+    /// The annotations that a SidecarSet with these labels may set. `by_default` is the feature
+    /// gate `SidecarSetPatchPodMetadataDefaultsAllowed`, which decides if no expression applies.
     pub fn of(&self, labels: &BTreeMap<String, String>, by_default: bool) -> Allowed<'_> {
         let matches =
             |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
@@ -87,7 +87,7 @@ impl Rules {
 }
 
 impl Allowed<'_> {
-    /// Whether it may set this annotation.
+    /// Whether the SidecarSet may set this annotation.
     pub fn allows(&self, key: &str) -> bool {
         if self.keys.is_empty() {
             self.by_default

@@ -13,9 +13,9 @@ use super::json::taken;
 use super::own::{self, Own};
 use super::resources;
 
-/// The container with this name, and with this image in place of its own. Where the resources
-/// policy has no result, the container keeps the resources that the SidecarSet writes, and the text
-/// says why: otherwise a pod could get rid of a sidecar by the numbers of its own containers.
+/// The container with this name, and with this image in place of its own. If the resources policy
+/// has no result, the container keeps the resources that the SidecarSet writes, and the text has
+/// the reason. Otherwise a pod could get rid of a sidecar by the numbers of its own containers.
 pub(super) fn made(
     sidecar: &SidecarContainer,
     (name, image): (&str, Option<&str>),
@@ -61,7 +61,7 @@ pub(super) fn made(
     (Value::Object(container), without_result)
 }
 
-/// The variables of a container. A pod may bring thousands of them, so names are looked up in a set.
+/// The variables of a container. A pod may have thousands of them, so a set holds the names.
 struct Variables {
     list: Vec<Value>,
     names: BTreeSet<String>,
@@ -73,7 +73,7 @@ impl Variables {
         Self { list, names }
     }
 
-    /// Adds a variable where there is none of its name.
+    /// Adds a variable if there is none of its name.
     fn add(&mut self, variable: &Value) {
         if self.names.insert(named(variable).to_owned()) {
             self.list.push(variable.clone());
@@ -99,7 +99,7 @@ fn named(variable: &Value) -> &str {
     variable["name"].as_str().unwrap_or_default()
 }
 
-/// The variables that it takes over, as far as the pod has them.
+/// The transferred variables that the pod has.
 fn transferred<'a>(
     sidecar: &'a SidecarContainer,
     own: &'a Own<'_>,
@@ -121,9 +121,9 @@ fn transferred<'a>(
     })
 }
 
-/// Adds mounts and devices of the pod's own containers, and the variables that the paths in those
-/// volumes are made of. What lies at, below or above a path of the sidecar's own is left out:
-/// otherwise the pod's creator could put its own files in place of the sidecar's.
+/// Adds mounts and devices of the pod's own containers, and the variables in the paths of those
+/// volumes. Mounts at, below or above a path of the sidecar's own are left out. Otherwise the pod's
+/// creator could put its own files in place of the sidecar's.
 fn share(
     sidecar: &SidecarContainer,
     own: &Own<'_>,
@@ -166,7 +166,8 @@ fn share(
                 .filter_map(|mount| mount["subPathExpr"].as_str())
                 .flat_map(variables_in)
                 .collect();
-            // The pod's creator gives a sidecar no place in the order in which containers start.
+            // The pod's creator must not give a sidecar a position in the start order of
+            // containers.
             used.remove(CONTAINER_PRIORITY);
             let known = own::variables(of);
             used.iter()
@@ -216,7 +217,7 @@ fn variables_in(text: &str) -> Vec<&str> {
     while let Some((_, after)) = rest.split_once('$') {
         rest = match after.strip_prefix('(') {
             Some(after) => {
-                // Without an end there is none further on, either.
+                // Without a closing bracket there is none further on, either.
                 let Some((name, after)) = after.split_once(')') else {
                     break;
                 };

@@ -1,8 +1,10 @@
-//! Expressions that make an amount of a resource from that of other containers, such as `max(cpu*50%, 50m)`.
+//! Expressions that compute an amount of a resource from that of other containers, such as
+//! `max(cpu*50%, 50m)`.
 //!
-//! There are plain numbers (`2`, `50%`) and amounts (`100m`, `1Gi`, the variable). An amount can be multiplied with a
-//! number and divided by one; beside an amount, a number is one, too: `cpu + 1` is one CPU more. Numbers are fractions,
-//! so nothing is lost before the end, where CPUs are cut to thousandths and memory to whole bytes.
+//! Values are plain numbers (`2`, `50%`) or amounts (`100m`, `1Gi`, the variable). An amount can be
+//! multiplied with a number and divided by one. Beside an amount, a number counts as an amount:
+//! `cpu + 1` is one CPU more. Numbers are fractions, so no precision is lost before the end, where
+//! CPUs are cut to thousandths and memory to whole bytes.
 
 mod parse;
 mod ratio;
@@ -14,14 +16,14 @@ use tree::Node;
 
 pub use tree::Variable;
 
-/// An expression that can be calculated, but for results below zero and results that are too large.
+/// An expression that has a result, unless the result would be below zero or too large.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     variable: Variable,
     root: Node,
 }
 
-/// The most that any resource can be, in thousandths: some 8 Pi.
+/// The most that any resource can have, in thousandths: some 8 Pi.
 const MOST: i128 = i64::MAX as i128;
 
 const NEGATIVE: &str = "the result is below zero; enclose it in max(…, 0)";
@@ -30,11 +32,12 @@ impl Expression {
     /// Reads an expression about a variable.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// The problem of the text, and the remedy.
     pub fn parse(text: &str, variable: Variable) -> Result<Self, String> {
         let root = parse::parse(text, variable)?;
         let expression = Self { variable, root };
-        // What is no matter of the variable's amount is found out with any, and what is one of size with a large one.
+        // Any amount finds problems that do not depend on the variable's amount, and a large one
+        // finds problems of size.
         for amount in [1, MOST / 1000] {
             let result = expression.root.value(amount)?;
             if !expression.root.has_variable() && result.ratio().is_negative() {
@@ -44,10 +47,10 @@ impl Expression {
         Ok(expression)
     }
 
-    /// What it makes of an amount, both in thousandths.
+    /// The result for an amount, both in thousandths.
     ///
     /// # Errors
-    /// A result below zero, or beyond what there can be.
+    /// A result below zero, or above the most that a resource can have.
     pub fn evaluate(&self, thousandths: i128) -> Result<i128, String> {
         let result = self
             .root

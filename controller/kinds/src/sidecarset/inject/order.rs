@@ -1,8 +1,9 @@
 //! The order in which the containers of a pod with sidecars start.
 //!
-//! It is decided when all containers are there: a sidecar has its place in it, and an annotation that a SidecarSet puts on the pod
-//! may ask for it. Who lets the containers start one after the other sees the pod alone, so all of them are ordered anew, those
-//! that the pod's workload has ordered before included.
+//! The order is decided when all containers exist, because it includes the sidecars, and because an
+//! annotation that a SidecarSet puts on the pod may ask for it. The controller that lets the
+//! containers start one after the other sees the pod alone. So all of them are ordered anew,
+//! including those that the pod's workload has ordered before.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::own::variable;
 
-/// As the apiserver cuts what it generates a name from.
+/// The longest base of a generated name, as the apiserver truncates it.
 const LONGEST_BASE: usize = 58;
 
-/// Orders the containers, of which SidecarSets brought those of `brought`. A pod whose name is yet to be generated gets it here,
-/// `suffix` behind, for the variables need it.
+/// Orders the containers; `brought` has those of SidecarSets. A pod whose name would be generated
+/// gets its name here, with `suffix` at its end, because the variables need the name.
 pub(super) fn order(
     pod: &mut Value,
     brought: &BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! The pod's own containers: those without the name of a container that a SidecarSet brings. No
+//! The pod's own containers: those without the name of a container that a SidecarSet adds. No
 //! variable counts, because the pod's creator may give any container the variable.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,8 @@ impl<'a> Own<'a> {
         }
     }
 
-    /// The text that a field path such as `metadata.labels['app']` names. Others than labels and annotations name none.
+    /// The text that a field path such as `metadata.labels['app']` names. Other paths than labels
+    /// and annotations name none.
     pub(super) fn text(&self, field_path: &str) -> Option<&'a str> {
         let (path, key) = field_path.strip_suffix("']")?.split_once("['")?;
         let map = match path {
@@ -53,7 +54,8 @@ impl<'a> Own<'a> {
         self.metadata[map][key].as_str()
     }
 
-    /// A variable of one of its containers. Of several of one name the last counts, as it does for the container.
+    /// A variable of one of its containers. If several have the same name, the last one counts, as
+    /// it does for the container.
     pub(super) fn variable(&self, container: &str, name: &str) -> Option<&'a Value> {
         variable(
             self.containers.iter().find(|of| of["name"] == container)?,
@@ -77,12 +79,12 @@ pub(super) fn variables(container: &Value) -> BTreeMap<&str, &Value> {
         .collect()
 }
 
-/// Whether a container says that a SidecarSet brought it.
+/// Whether a container has the mark that a SidecarSet added it.
 pub(super) fn is_injected(container: &Value) -> bool {
     variable(container, IS_INJECTED).is_some_and(|variable| variable["value"] == "true")
 }
 
-/// Whether there are lists and maps where a pod has them. The apiserver's pods do.
+/// Checks that the pod has lists and maps where its type has them. Pods from the apiserver do.
 pub(super) fn check(pod: &Value) -> Result<(), String> {
     let (spec, metadata) = (&pod["spec"], &pod["metadata"]);
     let lists = [

@@ -1,22 +1,22 @@
-//! Regular expressions that administrators write, with Go's meaning: `\d` and `.` are of ASCII, and a match may be
-//! anywhere.
+//! Regular expressions that administrators write, with Go's meaning: `\d` and `.` match ASCII, and
+//! a match may be anywhere.
 
 use regex::bytes::{Regex, RegexBuilder};
 
 /// The longest expression, in bytes.
 const LONGEST: usize = 1024;
-/// The most memory that a compiled one may take.
+/// The most memory of a compiled expression, in bytes.
 const LARGEST: usize = 256 << 10;
 
-/// A regular expression that was read.
+/// A compiled regular expression.
 #[derive(Debug, Clone)]
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// Reads one.
+    /// Compiles an expression.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem of the expression.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!(
@@ -29,7 +29,7 @@ impl Pattern {
             .size_limit(LARGEST)
             .build();
         regex.map(Self).map_err(|error| {
-            // The library draws the place below the expression, and says on its last line what is wrong there.
+            // The library marks the position below the expression, and its last line has the error.
             let error = error.to_string();
             let line = error.lines().last().unwrap_or_default();
             format!(
@@ -39,7 +39,7 @@ impl Pattern {
         })
     }
 
-    /// Whether it is found in a text.
+    /// Whether a text has a match.
     pub fn is_in(&self, text: &str) -> bool {
         self.0.is_match(text.as_bytes())
     }

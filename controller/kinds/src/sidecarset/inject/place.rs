@@ -1,4 +1,4 @@
-//! Puts into a pod what SidecarSets bring.
+//! Puts the parts of SidecarSets into a pod.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::json::{map, taken};
 use super::request::Settings;
 
 impl Brought {
-    /// Puts all of it into a pod, whose lists and maps were checked.
+    /// Puts all parts into a pod, whose lists and maps were checked.
     pub(super) fn place(self, pod: &mut Value, settings: &Settings<'_>) {
         let Some(pod) = pod.as_object_mut() else {
             return;
@@ -50,7 +50,7 @@ impl Brought {
     }
 }
 
-/// Each where it stands already, or before or behind the pod's own.
+/// Puts each container at its present index, or before or after the pod's own.
 fn place_containers(spec: &mut Map<String, Value>, list: &str, brought: Vec<Container>) {
     if brought.is_empty() {
         return;
@@ -75,7 +75,7 @@ fn place_containers(spec: &mut Map<String, Value>, list: &str, brought: Vec<Cont
     spec.insert(list.to_owned(), Value::Array(all));
 }
 
-/// Adds what has a name that nothing in the list has.
+/// Adds items whose names the list does not have.
 fn add_named(spec: &mut Map<String, Value>, list: &str, brought: Vec<Value>) {
     if brought.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! Containers of pods that a SidecarSet's of the same name replaced when the pods were created. The pod names them, because only the
-//! client that created it saw the warning.
+//! Containers of pods that a SidecarSet's containers of the same name replaced when the pods were
+//! created. The pod records them, because only the client that created the pod saw the warning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use berth_workload::plan::Event;
 use crate::sidecarset::names::REPLACED;
 use crate::sidecarset::{Snapshot, on_pod};
 
-/// The most bytes of the annotation that are read, and the most SidecarSets and containers that it names.
+/// The most bytes of the annotation that the controller reads, and the most SidecarSets and
+/// containers that it names.
 const MOST_BYTES: usize = 8 * 1024;
 const MOST: usize = 16;
 
 /// By name of a SidecarSet: the pod's own containers that it replaced.
 pub(in crate::sidecarset) type Replaced = BTreeMap<String, BTreeSet<String>>;
 
-/// What the annotation of a pod says, as far as it speaks of these SidecarSets, and what comes to it.
+/// The annotation of a pod with the entries of these SidecarSets, and the new entries.
 pub(in crate::sidecarset) fn noted<'a>(
     text: Option<&str>,
     sets: impl Iterator<Item = &'a str>,
@@ -44,7 +45,8 @@ fn read(text: &str) -> Replaced {
     read.unwrap_or_default()
 }
 
-/// The pods that have containers of the SidecarSet in place of their own, by their own account, each with the names.
+/// The pods in which containers of the SidecarSet replaced their own, according to their
+/// annotation, each with the names.
 pub(in crate::sidecarset) fn replaced(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
     let name = snapshot.name();
     let of_pod = |pod: &Pod| {
@@ -67,7 +69,7 @@ pub(in crate::sidecarset) fn words(names: &str) -> String {
     )
 }
 
-/// The event where there are more than the status says.
+/// The event if more pods have them than the status says.
 pub(in crate::sidecarset) fn event(snapshot: &Snapshot) -> Option<Event> {
     let all = replaced(snapshot);
     let told = snapshot

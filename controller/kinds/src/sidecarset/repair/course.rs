@@ -1,4 +1,4 @@
-//! How a turn goes on once it has begun: its pod goes, and its workload makes another.
+//! The course of a turn that has begun: its pod is deleted, and its workload creates another.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::sidecarset::update::settings::Settings;
 /// The longest time that repair waits for a deleted pod, because any pod may ask for days.
 const LONGEST_END: SignedDuration = SignedDuration::from_mins(10);
 
-/// How long a pod that is deleted still takes at the most; `None` of any other, and of one that
-/// should be gone.
+/// How long a deleted pod still takes at most; `None` for other pods, and for a pod that should be
+/// gone.
 fn ends_after(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let left = pod.metadata.deletion_timestamp?.duration_since(now);
     let given = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds.max(0));
@@ -55,7 +55,8 @@ pub(super) fn go_on<'a>(
             let Some((pod, lack)) = found else {
                 return Turn::Over;
             };
-            // A budget may have had it taken from its ReplicaSet, which has made another since.
+            // A budget may have had the pod taken from its ReplicaSet, which has created another
+            // since.
             let how = if is_leftover(pod) {
                 Ok(How::Eviction)
             } else {
@@ -68,7 +69,7 @@ pub(super) fn go_on<'a>(
                 );
                 return lost::waits(record, what, lost::OF_WORKLOAD, now);
             }
-            // A canary may have come since.
+            // A canary may exist since.
             if !is_leftover(pod) && stays(snapshot, settings, pod, *lack).is_some() {
                 return Turn::Over;
             }
@@ -91,8 +92,8 @@ pub(super) fn go_on<'a>(
     }
 }
 
-/// What follows a failed try of this turn; `None` where the pod is tried now. The pod is as it was,
-/// because a round begins when all that the controller wrote is seen.
+/// The turn after a failed try; `None` if the pod is tried now. The pod has not changed since,
+/// because a round begins only when all writes of the controller are in the cache.
 fn after_failure<'a>(
     snapshot: &Snapshot,
     record: &SidecarSetRepair,
@@ -106,7 +107,7 @@ fn after_failure<'a>(
         let (why, _) = failed?;
         return Some(Turn::Fruitless(format!("pod {name} stays for now: {why}")));
     }
-    // Its budget lets it go when another has come.
+    // Its budget lets it go when another pod has come.
     let what = format!("pod {name} goes when another has come in its place");
     let paused = failed.map(|(_, at)| REFUSED.saturating_sub(now.duration_since(at).abs()));
     match lost::waits(record, what, lost::OF_WORKLOAD, now) {
@@ -118,8 +119,8 @@ fn after_failure<'a>(
     }
 }
 
-/// The pod is gone, or should be. The pods that its workload has made since: one of them is its
-/// successor.
+/// The turn when the pod is gone, or should be. One of the pods that its workload has created since
+/// is its successor.
 fn successor<'a>(
     snapshot: &'a Snapshot,
     (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
@@ -155,7 +156,7 @@ fn successor<'a>(
         let member = members
             .iter()
             .find(|member| member.pod.metadata.uid == pod.metadata.uid);
-        // Of one that a canary has taken nothing more is to come here.
+        // A pod that a canary has taken gets no containers of this SidecarSet.
         if member.is_none() && snapshot.taken.contains_key(&pod.metadata.uid) {
             continue;
         }

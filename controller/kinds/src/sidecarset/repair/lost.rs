@@ -1,8 +1,8 @@
-//! Workloads that a turn of repair ended badly for: they make no other pod, for they were scaled
-//! down or have no quota, or make one that lacks the containers, too. Their other pods stay, and
-//! those of other workloads go on. A namespace stops where three of its workloads are in this list.
-//! Repair as a whole stops only for workloads of several namespaces, so that one tenant cannot stop
-//! it.
+//! Workloads whose turn of repair failed: they create no other pod, because they were scaled down
+//! or have no quota, or they create one that lacks the containers, too. Their other pods stay, and
+//! repair continues with pods of other workloads. Repair of a namespace stops if three of its
+//! workloads are in this list. Repair as a whole stops only for workloads of several namespaces, so
+//! that one tenant cannot stop it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ pub(super) const OF_WORKLOAD: SignedDuration = SignedDuration::from_mins(5);
 const FIRST: SignedDuration = SignedDuration::from_secs(60);
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
-/// The number of lost workloads with which repair takes no more pods of a namespace.
+/// The number of lost workloads at which repair takes no more pods of a namespace.
 const MOST_OF_NAMESPACE: usize = 3;
-/// The number of namespaces with stopped workloads with which repair stops as a whole.
+/// The number of namespaces with stopped workloads at which repair stops as a whole.
 const MOST_STOPPED: usize = 3;
-/// The number of namespaces whose workloads make no other pod with which repair stops as a whole.
+/// The number of namespaces whose workloads create no other pod at which repair stops as a whole.
 const MOST_MISSING: usize = 16;
 
-/// The turn waits for its workload, but not for ever.
+/// The turn while it waits for its workload, which ends after `patience`.
 pub(super) fn waits(
     record: &SidecarSetRepair,
     what: String,
@@ -55,7 +55,7 @@ pub(super) fn waits(
     ))
 }
 
-/// The record when repair waits no longer for a successor.
+/// The record when repair no longer waits for a successor.
 pub(in crate::sidecarset) fn given_up(record: SidecarSetRepair) -> SidecarSetRepair {
     noted(record, |_| (None, 0))
 }
@@ -98,8 +98,8 @@ fn noted(
     }
 }
 
-/// The pods in whose place their workloads have made no other to this day that serves and has the
-/// containers, of workloads of which something else could be taken.
+/// The pods that repair took and for which the workload has not yet created another pod that serves
+/// and has the containers. Only workloads with more pods that repair could take count.
 pub(super) fn still_lost(
     snapshot: &Snapshot,
     members: &[Member<'_>],
@@ -131,7 +131,7 @@ pub(super) fn still_lost(
         .collect()
 }
 
-/// The rest of the pause of a stopped workload; `None` after the pause, or where it has not
+/// The rest of the pause of a stopped workload; `None` after the pause, or if the workload has not
 /// stopped.
 fn left(lost: &SidecarSetLostPod, now: Timestamp) -> Option<SignedDuration> {
     let doubled = 1_i32
@@ -143,7 +143,7 @@ fn left(lost: &SidecarSetLostPod, now: Timestamp) -> Option<SignedDuration> {
     left.is_positive().then_some(left)
 }
 
-/// Does repair try another pod of a workload that has stopped?
+/// Whether repair tries another pod of a workload that has stopped.
 pub(super) fn is_tried_again(lost: &[SidecarSetLostPod], pod: &Pod, now: Timestamp) -> bool {
     let its = lost
         .iter()
@@ -191,7 +191,7 @@ pub(in crate::sidecarset) fn next_try(
     lost.iter().filter_map(|lost| left(lost, now)).min()
 }
 
-/// The reason why repair takes pods of no other workloads: workloads of several namespaces have
+/// The reason why repair takes no pods of other workloads: workloads of several namespaces have
 /// stopped.
 pub(super) fn stopped_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
     let (namespaces, first) = namespaces(lost, true, MOST_STOPPED)?;
@@ -202,7 +202,7 @@ pub(super) fn stopped_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
     ))
 }
 
-/// The reason why repair takes no pod of any workload: workloads of many namespaces make no other
+/// The reason why repair takes no pod of any workload: workloads of many namespaces create no other
 /// pod.
 pub(super) fn missing_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
     let (namespaces, first) = namespaces(lost, false, MOST_MISSING)?;

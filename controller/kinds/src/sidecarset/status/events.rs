@@ -1,4 +1,4 @@
-//! Events of pods, and of what only the outcome of a plan tells.
+//! Events of pods, and events that depend on the outcome of a plan.
 
 use berth_api::v1beta1::sidecarset::SidecarSetStatus;
 use berth_workload::plan::{Action, Event, Outcome, Plan, Target};
@@ -36,7 +36,8 @@ fn refusals(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event
     told.collect()
 }
 
-/// Pods whose hot upgrade was to end: the old container got the empty image, or could not.
+/// Events of pods whose hot upgrade was to end: the old container got the empty image, or could
+/// not.
 fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
     let told = tried_steps(plan, outcome, END_OF_HOT_UPGRADE)
         .into_iter()
@@ -46,7 +47,7 @@ fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> 
             };
             let event = match failure(outcome, target) {
                 None => Event::normal("ResetContainerSucceed", step.reason.clone()),
-                // Somebody else changed the pod meanwhile: it is decided on anew.
+                // Another writer changed the pod meanwhile: the next round decides again.
                 Some(failure) if failure.outdated => return None,
                 Some(failure) => {
                     let message = format!("{}, and that failed: {}", step.reason, failure.message);
@@ -65,7 +66,7 @@ pub fn blocked_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Even
     let reason = [NO_BUDGET, REFUSED]
         .into_iter()
         .find(|reason| blocked.reason == *reason)?;
-    // Of spec.updateStrategy.maxUnavailable the plan tells.
+    // The plan has the event for spec.updateStrategy.maxUnavailable.
     if blocked.message == choose::NO_BUDGET || status::is_blocked_by(snapshot, reason) {
         return None;
     }

@@ -1,24 +1,24 @@
-//! In which of the namespaces that a SidecarSet selects pods get its containers.
+//! The namespaces that a SidecarSet selects, and in which of them pods get its containers.
 
 use crate::sidecarset::Snapshot;
 
 /// The namespaces that a SidecarSet selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// In at least one namespace pods get the containers.
+    /// Whether pods in at least one namespace get the containers.
     pub is_any: bool,
     /// Namespaces in which no pod gets them, each with the cause.
     pub left_out: Vec<(LeftOut, String)>,
 }
 
-/// Why no pod of a namespace gets the containers of a SidecarSet.
+/// The reason why no pod of a namespace gets the containers of a SidecarSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftOut {
     /// The chart protects the namespace, or the controller runs in it.
     Protected,
-    /// A label of the namespace says so.
+    /// A label of the namespace excludes its pods.
     Labelled,
-    /// A selector that somebody added to the webhook's entry does not match the namespace.
+    /// A selector that a user added to the webhook's entry does not match the namespace.
     Narrowed,
 }
 
@@ -36,13 +36,14 @@ impl LeftOut {
     }
 }
 
-/// The most namespaces that are named for one cause.
+/// The most namespaces that a message names for one cause.
 const SHOWN: usize = 5;
 
-/// What says which namespaces are selected: a SidecarSet of v1alpha1 may have `namespace` in place of the selector.
+/// The fields that select namespaces: a SidecarSet of v1alpha1 may have `namespace` in place of the
+/// selector.
 const FIELD: &str = "spec.namespaceSelector (v1alpha1: or spec.namespace)";
 
-/// Why no pod at all can get the containers, as reason and message; `None` where one can.
+/// The reason and the message why no pod at all can get the containers; `None` if one can.
 pub(in crate::sidecarset) fn nowhere(snapshot: &Snapshot) -> Option<(&'static str, String)> {
     if snapshot.reach.is_any {
         return None;
@@ -66,7 +67,7 @@ pub(in crate::sidecarset) fn nowhere(snapshot: &Snapshot) -> Option<(&'static st
 
 /// The namespaces that the selector matches beside others, and in which no pod gets the containers.
 pub(in crate::sidecarset) fn beside(snapshot: &Snapshot) -> Option<String> {
-    // Without a selector a SidecarSet asks for no namespace in particular.
+    // Without a selector a SidecarSet selects no particular namespace.
     snapshot
         .set
         .spec

@@ -1,4 +1,4 @@
-//! What a decision knows of one pod that has containers of the SidecarSet.
+//! The view of a decision on one pod that has containers of the SidecarSet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::sidecarset::Snapshot;
 use crate::sidecarset::on_pod::{self, image, in_pod};
 use crate::sidecarset::sidecar::{self, List};
 
-/// The longest time that a pod counts against `maxUnavailable` when its update takes nothing out of
-/// service.
+/// The longest time that a pod counts against `maxUnavailable` when its update takes no container
+/// out of service.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// A pod that has the containers.
@@ -28,26 +28,27 @@ pub(in crate::sidecarset) struct Member<'a> {
     /// The reason why the pod cannot be read as it is now. What the controller read last may stay
     /// wrong for ever.
     pub(in crate::sidecarset) unreadable: Option<&'a str>,
-    /// Its containers are those of the SidecarSet as it is now.
+    /// Whether its containers are those of the SidecarSet's present spec.
     pub(in crate::sidecarset) is_updated: bool,
-    /// An update in place can bring it there: it differs in images alone.
+    /// Whether an update in place can bring it there, because it differs in images alone.
     pub(in crate::sidecarset) is_upgradable: bool,
-    /// Why its last update is not proven yet.
+    /// The reason why its last update is not proven yet.
     pub(in crate::sidecarset) unproven: Option<String>,
-    /// The node has proven it, which is to be noted: its word does not last.
+    /// The state to record because the node has proven it: the node's answer does not last.
     pub(in crate::sidecarset) proven_by_node: Option<State>,
-    /// It serves; a pod between the two halves of a hot upgrade does not.
+    /// Whether it serves. A pod between the two halves of a hot upgrade does not.
     pub(in crate::sidecarset) is_ready: bool,
     /// The SidecarSet's containers are ready. Of a hot pair the working container counts. The pod's
     /// other containers do not count.
     pub(in crate::sidecarset) has_ready_sidecars: bool,
     /// The time of its last patch by an update, and whether the pod was Ready until then.
     pub(in crate::sidecarset) patched: Option<(Timestamp, bool)>,
-    /// A container of the SidecarSet fails, by the kubelet's word.
+    /// The failure of a container of the SidecarSet, as the kubelet reports it.
     pub(in crate::sidecarset) failing: Option<Failure>,
-    /// Hot-upgraded containers of which the old one still runs.
+    /// Hot-upgraded pairs in which the old container still runs.
     pub(in crate::sidecarset) upgrading: Vec<Pair>,
-    /// Those of them, by their names in the SidecarSet, of which the new one is proven and ready.
+    /// The pairs of `upgrading` whose new container is proven and ready, by their names in the
+    /// SidecarSet.
     pub(in crate::sidecarset) handed_over: BTreeSet<String>,
 }
 
@@ -81,7 +82,8 @@ fn failing(pod: &Pod, names: &[(String, List)]) -> Option<Failure> {
     })
 }
 
-/// Whether all sidecars of the set are ready in the pod. Of a hot-upgraded sidecar the working container counts.
+/// Whether all sidecars of the set are ready in the pod. In a hot-upgraded pair the working
+/// container counts.
 fn has_ready_sidecars(snapshot: &Snapshot, pod: &Pod) -> bool {
     sidecar::lasting(&snapshot.set.spec).all(|(container, list)| {
         if sidecar::is_hot(container, list) {
@@ -93,10 +95,11 @@ fn has_ready_sidecars(snapshot: &Snapshot, pod: &Pod) -> bool {
 }
 
 impl<'a> Member<'a> {
-    /// The pod as one that the SidecarSet updates, whose containers have these names in pods;
-    /// `None` if it is not: it is on its way out, or does not have all its `containers` with the
-    /// mark that the webhook gives them. Without the mark the admission policies let no container
-    /// be updated. One that lacks a native sidecar counts, and cannot be updated.
+    /// The pod as one that the SidecarSet updates; `names` are the names of its containers in pods.
+    /// `None` if the SidecarSet does not update it, because it is being deleted, or does not have
+    /// all its `containers` with the mark that the webhook gives them. Without the mark the
+    /// admission policies let no container be updated. A pod that lacks a native sidecar counts,
+    /// and cannot be updated.
     fn of(snapshot: &'a Snapshot, names: &[(String, List)], pod: &'a Arc<Pod>) -> Option<Self> {
         let set = &snapshot.set;
         let name = snapshot.name();
@@ -118,7 +121,7 @@ impl<'a> Member<'a> {
         let without = hash(on_pod::record_without_image(pod, name));
         let hash = hash(on_pod::record(pod, name));
         let upgrading = hot::upgrading(&set.spec, pod);
-        // The old one of two is changed only when the new one is proven.
+        // The old container of a pair changes only when the new one is proven.
         let state = sidecars::state(pod, name).unwrap_or_default();
         let serves = |pair: &&Pair| {
             is_ready(pod, &pair.working)
@@ -136,7 +139,8 @@ impl<'a> Member<'a> {
             !upgrading.iter().any(|pair| pair.empty == *name)
         });
         let proof = proof(snapshot, pod, &judged);
-        // Before a kubelet has seen the images, what fails are those of before. Older ones do not say what they have seen.
+        // Before a kubelet has seen the new images, a failure is that of the old ones. Older
+        // kubelets do not report the generation that they have seen.
         let seen = pod.status.observed_generation;
         let has_seen = seen == 0 || seen >= pod.metadata.generation;
         let failing = failing(pod, names).filter(|_| has_seen);
@@ -161,7 +165,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// By container of the spec: the images that the pod does not have of it.
+    /// By container of the spec: the images that the pod does not have.
     pub(in crate::sidecarset) fn changes<'b>(
         &self,
         spec: &'b SidecarSetSpec,
@@ -177,11 +181,12 @@ impl<'a> Member<'a> {
             .map(|(container, _)| (sidecar::name(container), image(container)))
     }
 
-    /// How long it still counts against `maxUnavailable` for its last update at most; `None` if it
-    /// does not. It counts from its patch until the SidecarSet's containers run the new images, of
-    /// now or of an earlier form, and are ready. What its other containers are keeps no other pod
-    /// waiting: a pod that was not Ready before its patch, one of which only the older half of a hot
-    /// upgrade is left, and one that cannot be read count for [`PATIENCE`] at most.
+    /// How long the pod still counts against `maxUnavailable` for its last update at most; `None`
+    /// if it does not count. It counts from its patch until the SidecarSet's containers run new
+    /// images, of the present or an earlier form, and are ready. The pod's other containers keep no
+    /// other pod waiting. So three kinds of pods count for [`PATIENCE`] at most: a pod that was not
+    /// Ready before its patch, one that only waits for the end of a hot upgrade's old container,
+    /// and one that the controller cannot read.
     pub(in crate::sidecarset) fn counts_for(&self, now: Timestamp) -> Option<SignedDuration> {
         let (at, was_ready) = self.patched?;
         let is_handed_over = self
@@ -200,7 +205,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What a record says of these containers.
+/// The part of a record about these containers.
 fn of_containers(mut state: State, is_meant: impl Fn(&String) -> bool) -> State {
     state
         .last_container_statuses
@@ -208,10 +213,10 @@ fn of_containers(mut state: State, is_meant: impl Fn(&String) -> bool) -> State 
     state
 }
 
-/// By what it is known that the containers are those of the pod's spec.
+/// The proof that the containers are those of the pod's spec: `pod` or `node`.
 ///
 /// # Errors
-/// Why they may not be yet.
+/// The reason why they may not be yet.
 fn proof(snapshot: &Snapshot, pod: &Pod, state: &State) -> Result<&'static str, String> {
     if state.is_settled() {
         return Ok("pod");
@@ -225,15 +230,15 @@ fn proof(snapshot: &Snapshot, pod: &Pod, state: &State) -> Result<&'static str, 
     }
 }
 
-/// How a container fails.
+/// The failure of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::sidecarset) struct Failure {
     pub(in crate::sidecarset) container: String,
-    /// The image that it is to run.
+    /// The image that the container must run.
     pub(in crate::sidecarset) image: String,
     /// CamelCase.
     pub(in crate::sidecarset) reason: &'static str,
-    /// The kubelet's words.
+    /// The kubelet's message.
     pub(in crate::sidecarset) message: String,
 }
 
@@ -244,7 +249,7 @@ fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure>
         "RunContainerError",
         "CrashLoopBackOff",
     ];
-    /// The most characters of the kubelet's words.
+    /// The most characters of the kubelet's message.
     const SHOWN: usize = 300;
     let said = |reason, message: &str| {
         let (message, image) = (
@@ -266,7 +271,8 @@ fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure>
         return is_of_image(status, image, reason, &waiting.message)
             .then(|| said(reason, &waiting.message))?;
     }
-    // Of a native sidecar that it cannot start again, the kubelet of 1.34 tells how it ended, and not why it waits.
+    // For a native sidecar that it cannot start again, the kubelet of 1.34 reports how the
+    // container ended, and not why it waits.
     status
         .state
         .terminated
@@ -278,8 +284,9 @@ fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure>
     )
 }
 
-/// Whether a container fails with this very image. A kubelet that has just seen another one repeats for a moment how the last
-/// container failed, while it starts the next: who took that for a failure would replace the next one as it takes over.
+/// Whether a container fails with this image. A kubelet that has just seen a new image repeats for
+/// a moment how the last container failed, while it starts the next one. If that counted as a
+/// failure, the update would replace the next container just when it takes over.
 fn is_of_image(status: &ContainerStatus, image: &str, reason: &str, message: &str) -> bool {
     match reason {
         _ if NO_IMAGE.contains(&reason) => message.is_empty() || message.contains(image),

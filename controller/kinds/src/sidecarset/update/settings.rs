@@ -10,14 +10,14 @@ use super::turns::Turns;
 
 /// The spec's numbers and orders, checked.
 pub(in crate::sidecarset) struct Settings {
-    /// Why no update begins.
+    /// The reason why no update begins.
     pub(in crate::sidecarset) waits: Option<&'static str>,
     pub(in crate::sidecarset) selector: Option<Selector>,
     pub(in crate::sidecarset) partition: usize,
     pub(in crate::sidecarset) max_unavailable: usize,
     /// Pods that are out of service for repair.
     pub(in crate::sidecarset) repaired: usize,
-    /// Pods that repair took, and in whose place their workloads have made no other.
+    /// Pods that repair took, and whose workloads have created no other pod in their place.
     pub(in crate::sidecarset) lost: Vec<SidecarSetLostPod>,
     pub(in crate::sidecarset) order: UpdateOrder,
     pub(in crate::sidecarset) turns: Arc<Turns>,

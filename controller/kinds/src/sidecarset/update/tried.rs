@@ -1,13 +1,13 @@
-//! What became of the steps of a plan.
+//! The outcome of the steps of a plan.
 
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Step, Target, Verb};
 
-/// How pods are updated and replaced, and how a hot upgrade ends.
+/// The writes that update and replace pods, and that end a hot upgrade.
 const DEEDS: [Deed; 2] = [Deed::of(Verb::Patch, PODS), Deed::of(Verb::Evict, PODS)];
 
-/// The failure of a pod's change. Pods of several namespaces may have one name, and one pod may be
-/// written in several ways.
+/// The failure of a pod's change. Pods of several namespaces may have the same name, and one pod
+/// may be written in several ways.
 pub(in crate::sidecarset) fn failure<'a>(
     outcome: &'a Outcome,
     target: &Target,
@@ -19,8 +19,8 @@ pub(in crate::sidecarset) fn failure<'a>(
     outcome.failures.iter().find(is_its)
 }
 
-/// The steps of the stage of this name; none where a required stage before it failed, because then
-/// none is tried.
+/// The steps of the stage of this name; none if a required stage before it failed, because then
+/// none was tried.
 pub(in crate::sidecarset) fn tried_steps<'a>(
     plan: &'a Plan,
     outcome: &Outcome,

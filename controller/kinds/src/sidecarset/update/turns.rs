@@ -1,6 +1,6 @@
-//! Whose turn it is: the namespaces take turns, and a pod whose change fails again and again is set
-//! aside for a while. The leader keeps this in memory, because a tenant writes the annotations of
-//! its pods. A new leader begins without it.
+//! The turns of namespaces and pods. The namespaces take turns, and a pod whose change fails
+//! repeatedly is set aside for a while. The leader keeps the turns in memory, because a tenant
+//! writes the annotations of its pods. A new leader begins without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::sidecarset::Snapshot;
 /// The time that a pod is set aside after its second failed try, and the longest such time.
 const FIRST: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST: SignedDuration = SignedDuration::from_mins(60);
-/// The failed try from which on a pod is set aside. One alone may be an outage.
+/// The failed try from which on a pod is set aside. A single one may be an outage.
 const ASIDE: u32 = 2;
-/// The most characters of the apiserver's words.
+/// The most characters of the apiserver's message.
 const SHOWN: usize = 300;
 
 /// The memory of the leader for one SidecarSet.
@@ -39,10 +39,11 @@ pub struct Turns {
 struct Failed {
     /// Namespace and name.
     pod: String,
-    /// The hash that it was to get: other images may be let through.
+    /// The hash that the pod was to get: other images may be allowed.
     hash: String,
-    /// The failed tries in a row; 0 where a budget holds the pod, because a budget sets no pod
-    /// aside. A conflict is none of them: the pod's own workload, or another SidecarSet, wrote first.
+    /// The failed tries in a row; 0 if a budget holds the pod, because a budget sets no pod aside.
+    /// A conflict does not count, because the pod's own workload, or another SidecarSet, wrote
+    /// first.
     tries: u32,
     /// The number of its last turn.
     turn: u64,
@@ -110,7 +111,7 @@ impl Turns {
         now: Timestamp,
     ) -> Vec<Arc<Pod>> {
         let failed = |pod: &Pod| self.failed(&pod.metadata.uid, hash);
-        // Stable: where the rest is equal the order stays.
+        // Stable, so that pods with equal keys keep their order.
         pods.sort_by_key(|pod| failed(pod).map(|failed| failed.turn));
         let mut rounds = BTreeMap::new();
         let mut place = |pod: &Pod| {
@@ -157,8 +158,8 @@ impl Turns {
                 };
                 let failure = failure(outcome, target);
                 if stage == UPDATE && failure.is_some_and(|failure| failure.outdated) {
-                    // Another writer was first, and may have taken the pod out of service: no other pod of the
-                    // namespace is taken before this one was looked at again.
+                    // Another writer was first, and may have taken the pod out of service: no other
+                    // pod of the namespace is updated before the next decision about this one.
                     next.end_turn(target);
                 } else {
                     next.note(target, failure, (&snapshot.hashes.hash, now));
@@ -194,7 +195,7 @@ impl Turns {
             .insert(target.namespace.as_str().into(), self.count);
     }
 
-    /// Notes a try, which ends the turn of the pod's namespace also if it fails.
+    /// Records a try, which ends the turn of the pod's namespace also if it fails.
     fn note(&mut self, target: &Target, failure: Option<&Failure>, (hash, now): (&str, Timestamp)) {
         self.end_turn(target);
         let before = self
@@ -219,7 +220,8 @@ impl Turns {
         self.failed.insert(target.uid.as_str().into(), failed);
     }
 
-    /// Has another try of a pod failed since then? What a budget holds is tried again without it.
+    /// Whether another try of a pod has failed since `before`. A pod that a budget holds is tried
+    /// again without this.
     pub fn has_new_failures(&self, before: &Self) -> bool {
         let tries =
             |turns: &Self, uid: &str| turns.failed.get(uid).map_or(0, |failed| failed.tries);
@@ -228,7 +230,7 @@ impl Turns {
             .any(|uid| tries(self, uid) > tries(before, uid))
     }
 
-    /// Is the pod with this uid set aside, or was until its next try?
+    /// Whether the pod with this uid is set aside, or was until its next try.
     pub(in crate::sidecarset) fn is_aside(&self, uid: &str) -> bool {
         self.failed
             .get(uid)
@@ -250,7 +252,8 @@ impl Turns {
             String::new()
         };
         let Failed { pod, why, .. } = first;
-        // Its deletion writes a time into it first, so an object of the largest size cannot be deleted, either.
+        // A deletion first writes a time into the object, so an object of the largest size cannot
+        // be deleted, either.
         let remedy = if why.contains("too large") {
             "remove annotations or labels from the pod"
         } else {

@@ -1,4 +1,4 @@
-//! Claims that hold the set back.
+//! Claims that block the set.
 
 use berth_api::commands::{self, Named};
 use berth_workload::blocked::{Cause, Grade};
@@ -18,7 +18,7 @@ use super::lasting::lasting;
 /// The most claims that one command names.
 const MOST_NAMED: usize = 10;
 
-/// Claims that are on their way out, of pods that are missing.
+/// Claims that are being deleted, of pods that are missing.
 pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
     let going = snapshot
@@ -46,7 +46,7 @@ pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
     })
 }
 
-/// Claims that cannot become what their templates say.
+/// Claims that cannot be changed to match their templates.
 pub(super) fn differing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let growth = Growth::of(snapshot);
     let differing = snapshot
@@ -66,8 +66,8 @@ pub(super) fn differing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     Some(Cause::new(Grade::Refused, "ClaimDiffers", message, now))
 }
 
-/// Claims that others made, and that the retention policy would give an owner: an annotation allows it, which the controller's account
-/// cannot write.
+/// Claims that others made, and that the retention policy would give an owner. An annotation allows
+/// it, which the controller's account cannot write.
 pub(super) fn without_consent(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let names = claims::without_consent(snapshot);
     let first = names.first()?;
@@ -96,7 +96,8 @@ pub(super) fn without_consent(snapshot: &Snapshot, now: Timestamp) -> Option<Cau
     Some(Cause::new(Grade::Hazard, "ClaimNotOwned", message, now))
 }
 
-/// Claims that the apiserver does not let grow, for their StorageClass does not; and what else was refused.
+/// The causes for claims that the apiserver does not let grow, because their StorageClass does not
+/// allow it; and the outcome without these failures.
 pub(super) fn refused(
     snapshot: &Snapshot,
     outcome: &Outcome,
@@ -121,7 +122,8 @@ pub(super) fn refused(
     (causes.collect(), Outcome { failures })
 }
 
-/// By the words of the admission plugin PersistentVolumeClaimResize: there is no other sign of it.
+/// Recognises the message of the admission plugin PersistentVolumeClaimResize, because nothing else
+/// in the failure shows it.
 fn is_of_class(failure: &Failure) -> bool {
     let message = failure.message.to_lowercase();
     failure.deed == Deed::of(Verb::Patch, CLAIMS)
@@ -130,13 +132,13 @@ fn is_of_class(failure: &Failure) -> bool {
         && message.contains("support resize")
 }
 
-/// Where the spec says how much a claim asks for.
+/// The field of the spec that has the size of a claim.
 fn field(snapshot: &Snapshot, claim: &str) -> String {
     let name = template(snapshot, claim).unwrap_or_default();
     format!("spec.volumeClaimTemplates[{name}].spec.resources.requests")
 }
 
-/// Of which claim template it is.
+/// The claim template of a claim.
 fn template<'a>(snapshot: &'a Snapshot, claim: &str) -> Option<&'a str> {
     let is_of = |template: &str| {
         let pod = claim
@@ -153,8 +155,9 @@ fn template<'a>(snapshot: &'a Snapshot, claim: &str) -> Option<&'a str> {
     names.find(|name| is_of(name))
 }
 
-/// Claims whose file systems grow when their pods start next, of pods that no update is about to start: those are not in service,
-/// for they have less than they ask for. Without the revision and the settings of an update, those of all pods.
+/// Claims whose file systems grow when their pods start next, of pods that no update is about to
+/// start. Such pods are not in service, because their volumes are smaller than requested. Without
+/// the revision and the settings of an update, the result has the claims of all pods.
 pub(super) fn waiting_for_a_start<'a>(
     snapshot: &'a Snapshot,
     update: Option<(&'a str, Option<&'a Settings>)>,
@@ -185,7 +188,8 @@ pub(super) fn waiting_for_a_start<'a>(
     })
 }
 
-/// Does an update come to the pod by itself? Where priorities say which pods stay at the partition, any may be one that does not.
+/// Whether an update reaches the pod by itself. If priorities decide which pods stay at the
+/// partition, the pod may be one that stays.
 fn is_about_to_be_updated(
     snapshot: &Snapshot,
     settings: Option<&Settings>,

@@ -1,4 +1,4 @@
-//! Pods that are not gone, or not scheduled, for what their nodes are.
+//! Pods that are not gone, or not scheduled, because of their nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use berth_workload::objects::pod::Pod;
 use super::super::Snapshot;
 use super::lasting::lasting;
 
-/// What an administrator sets on a node that is surely off: Kubernetes then lets its pods and their volumes go.
+/// The taint that an administrator sets on a node that is surely off: Kubernetes then releases its
+/// pods and their volumes.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
 
-/// So many pods are named at most.
+/// Most pods that a message names.
 const MOST: usize = 20;
 
-/// The names of nodes that tell why one of these pods is not gone, or not scheduled.
+/// The names of nodes that show why one of these pods is not gone, or not scheduled.
 pub fn nodes_to_watch(
     pods: &[Arc<Pod>],
     records: Option<&PersistentPodState>,
@@ -30,7 +31,7 @@ pub fn nodes_to_watch(
     pods.iter().filter_map(of).collect()
 }
 
-/// The pods that wait for a node, each with what it waits for.
+/// The pods that wait for a node, each with the cause.
 pub(super) fn causes(snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, Cause)> {
     snapshot.pods.iter().filter_map(|pod| {
         Some((
@@ -40,7 +41,8 @@ pub(super) fn causes(snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, Ca
     })
 }
 
-/// A pod that is to be gone, and whose node does not answer: there is no other of its name before it is known to have ended.
+/// The cause if a pod is being deleted, and its node does not answer: the set creates no pod of the
+/// same name before this one is known to have ended.
 fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let due = pod.metadata.deletion_timestamp?;
     let node = snapshot
@@ -61,7 +63,7 @@ fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     Some(lasting("NodeNotReady", message, Some(due)))
 }
 
-/// A pod that is to run where the one before it of its name did, on a node that takes no pods.
+/// The cause if a pod must run on the node of its predecessor, and that node takes no pods.
 fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let records = snapshot.own.records.as_deref()?;
     let record = pinned_by(pod, records)?;
@@ -90,7 +92,7 @@ fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     Some(lasting("PinnedNodeUnavailable", message, since))
 }
 
-/// Why no pod can be where the record says, and what helps.
+/// The reason why no pod can run at the recorded place, and the remedy.
 fn no_place(snapshot: &Snapshot, record: &PodState) -> Option<(&'static str, &'static str)> {
     match snapshot.own.watched_nodes.get(&*record.node_name) {
         None => Some(("is gone", "bring it back")),
@@ -100,8 +102,9 @@ fn no_place(snapshot: &Snapshot, record: &PodState) -> Option<(&'static str, &'s
     }
 }
 
-/// The names of the pods that wait for such a node, this one among them, with commas as the annotation has them: one value for all,
-/// because the next value takes the place of this one.
+/// The names of all pods that wait for such a node, including this one, separated by commas as in
+/// the annotation. All names are one value, because a new value of the annotation replaces the old
+/// one.
 fn waiting(snapshot: &Snapshot, records: &PersistentPodState, name: &str) -> String {
     let waits = |pod: &&Arc<Pod>| {
         pinned_by(pod, records)
@@ -119,7 +122,7 @@ fn waiting(snapshot: &Snapshot, records: &PersistentPodState, name: &str) -> Str
     names.join(",")
 }
 
-/// The record that binds the pod to where it was, where the scheduler finds no node for it.
+/// The record that binds the pod to its former place, if the scheduler finds no node for the pod.
 fn pinned_by<'a>(pod: &Pod, records: &'a PersistentPodState) -> Option<&'a PodState> {
     let condition = pod.condition("PodScheduled")?;
     let is_unscheduled = &*condition.status == "False" && &*condition.reason == "Unschedulable";

@@ -1,4 +1,4 @@
-//! In order, a pod that does not serve holds up those behind it.
+//! With ordered pods, a pod that does not serve blocks those after it.
 
 use berth_api::commands::{self, Named};
 use berth_workload::blocked::{self, Cause};
@@ -11,7 +11,7 @@ use super::super::Snapshot;
 use super::super::places::Places;
 use super::lasting::lasting;
 
-/// The pod that those behind it wait for, where no cause of its own says why it does not serve.
+/// The pod that those after it wait for, if no other cause says why it does not serve.
 pub(super) fn waited_for(
     snapshot: &Snapshot,
     places: &Places<'_>,
@@ -30,7 +30,8 @@ pub(super) fn waited_for(
     Some(lasting("PredecessorNotReady", message, Some(since)))
 }
 
-/// Of those beyond what is wanted one that has ended, and that a higher one waits for, which goes first: that passes by no means.
+/// The cause for a surplus pod that has ended, and that a higher one waits for. The higher one must
+/// be deleted first, so this never passes by itself.
 pub(super) fn ended(snapshot: &Snapshot, places: &Places<'_>) -> Option<Cause> {
     let (ordinal, pod) = places
         .condemned
@@ -51,7 +52,7 @@ pub(super) fn ended(snapshot: &Snapshot, places: &Places<'_>) -> Option<Cause> {
     Some(lasting("PredecessorNotReady", message, None))
 }
 
-/// Does anything wait for it? A plan knows.
+/// Whether any pod waits: a place is empty, or the plan says that a pod waits.
 pub(super) fn is_waited_for(places: &Places<'_>, plan: &Plan) -> bool {
     let words = [
         "waits for pod",
@@ -62,8 +63,8 @@ pub(super) fn is_waited_for(places: &Places<'_>, plan: &Plan) -> bool {
     places.empty().next().is_some() || plan.waiting.iter().any(|waiting| is_told(&waiting.reason))
 }
 
-/// Why it does not serve, what helps, and since when it is so. What passes at a known time is not told, nor what the plan
-/// itself is about to mend.
+/// The reason why the pod does not serve, the remedy, and the time since then. A state that passes
+/// at a known time is no cause, nor is one that the plan itself is about to repair.
 fn why(
     snapshot: &Snapshot,
     places: &Places<'_>,

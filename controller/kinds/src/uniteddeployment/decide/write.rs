@@ -11,7 +11,7 @@ use crate::uniteddeployment::render::{self, Size};
 use crate::uniteddeployment::round::{Round, SubsetView};
 use crate::uniteddeployment::{Snapshot, SubsetWorkload, change, named};
 
-/// How often a pod is looked for that has to end first.
+/// How often the controller checks for a pod that must end first.
 const LEFTOVER: SignedDuration = SignedDuration::from_secs(2);
 
 pub(super) fn create(
@@ -24,7 +24,7 @@ pub(super) fn create(
 ) -> Option<Step> {
     let spec = subset.spec;
     if let Some(pod) = subset.leftover {
-        // Its workload is gone, so that its end wakes no UnitedDeployment.
+        // Its workload is gone, so that its end triggers no UnitedDeployment.
         plan.look_again_after(LEFTOVER);
         plan.wait(format!(
             "subset {}: pod {} of its last workload has to end first",
@@ -125,8 +125,8 @@ pub(super) fn update(
     ))
 }
 
-/// A step that is carried out only if the UnitedDeployment still exists. The store can show that an object
-/// is gone or has no owner before it shows the deletion of the UnitedDeployment.
+/// A step that is carried out only if the UnitedDeployment still exists. The cache can show that an
+/// object is gone or has no owner before it shows the deletion of the UnitedDeployment.
 pub(super) fn confirmed(snapshot: &Snapshot, action: Action, reason: String) -> Step {
     let target = Target::from(&snapshot.united.metadata);
     let mut step = Step::new(

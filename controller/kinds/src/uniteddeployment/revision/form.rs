@@ -1,11 +1,12 @@
 //! The form in which OpenKruise keeps `spec.template`, byte for byte: a workload's template as Go's types write it.
 //!
-//! What the pod template and the claim templates look like is Kubernetes' part, in [`revision::form`](form).
+//! The form of the pod template and the claim templates is Kubernetes' part, in
+//! [`revision::form`](form).
 
 use berth_workload::update::revision::form;
 use serde_json::{Map, Value, json};
 
-/// What each type always writes, as JSON.
+/// The fields that each type always writes, as JSON.
 const ALWAYS: [(&str, &[(&str, &str)]); 8] = [
     (
         "statefulSetTemplate",
@@ -53,7 +54,7 @@ const EMPTY_TEXT_IS_LEFT_OUT: [&str; 6] = [
 /// Maps from names that the author chose: their values stay as they are, and an empty map is left out.
 const MAPS: [&str; 2] = ["labelsHandler", "matchLabels"];
 
-/// `spec.template` in that form. A template in that form stays as it is.
+/// `spec.template` in that form. A template that has the form already stays as it is.
 pub(super) fn written(template: &Value) -> Map<String, Value> {
     let templates = template
         .as_object()
@@ -92,7 +93,7 @@ fn fill(holder: &str, fields: &mut Map<String, Value>) {
     }
 }
 
-/// `holder` is the field that holds the object.
+/// An object in that form. `holder` is the field that holds it.
 fn object(holder: &str, fields: &Map<String, Value>) -> Map<String, Value> {
     let written = fields
         .iter()
@@ -102,7 +103,7 @@ fn object(holder: &str, fields: &Map<String, Value>) -> Map<String, Value> {
     written
 }
 
-/// The value of a field; `None` where the types leave it out.
+/// The value of a field; `None` if the types leave it out.
 fn field(holder: &str, name: &str, value: &Value) -> Option<Value> {
     let is_left_out = match value {
         Value::Null => true,

@@ -64,7 +64,7 @@ const OF_KIND: [(&str, &str, &str, &str); 7] = [
         "1",
     ),
 ];
-/// Objects that say nothing when they are empty.
+/// Objects without a meaning while they are empty.
 const EMPTY: [&str; 10] = [
     "inPlaceUpdateStrategy",
     "lifecycle",
@@ -77,10 +77,11 @@ const EMPTY: [&str; 10] = [
     "unorderedUpdate",
     "updateStrategy",
 ];
-/// Fields of a claim template that make no other claim: the server and OpenKruise's webhook write them.
+/// Fields of a claim template that make no other claim: the apiserver and OpenKruise's webhook
+/// write them.
 const OF_CLAIMS: [&str; 3] = ["apiVersion", "kind", "status"];
 
-/// Do two templates in the written form mean the same?
+/// Whether two templates in the written form mean the same.
 pub(super) fn same(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
     one.len() == other.len()
         && one.iter().all(|(field, one)| {
@@ -99,7 +100,8 @@ fn same_workload(field: &str, one: &Value, other: &Value) -> bool {
     one == other
 }
 
-/// A workload's template without its pod template, without what never counts and without what says no more than a default.
+/// A workload's template without its pod template, without ignored fields, and without fields that
+/// have their default.
 fn without(field: &str, template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! Which workloads and pods are a UnitedDeployment's.
+//! The workloads and pods that belong to a UnitedDeployment.
 
 use crate::uniteddeployment::UNITED_DEPLOYMENTS;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
@@ -26,8 +26,8 @@ pub(super) fn is_owned(snapshot: &Snapshot, workload: &SubsetWorkload) -> bool {
         .is_some_and(|reference| owner.owns(namespace, &reference))
 }
 
-/// Whether an owned workload is of the subset: by its label, or by the name that the controller
-/// gives, so that a workload whose label somebody takes off is not lost.
+/// Whether an owned workload belongs to the subset: by its label, or by the name that the
+/// controller gives, so that a workload is not lost if a user removes its label.
 pub(super) fn is_of_subset(snapshot: &Snapshot, workload: &SubsetWorkload, subset: &str) -> bool {
     workload.object.label(SUBSET_NAME).map_or_else(
         || {
@@ -40,7 +40,8 @@ pub(super) fn is_of_subset(snapshot: &Snapshot, workload: &SubsetWorkload, subse
     )
 }
 
-/// Whether the pod is of an earlier workload of the subset, and one of both has pods with identities.
+/// Whether the pod belongs to an earlier workload of the subset, and one of both workloads has pods
+/// with identities.
 pub(super) fn is_leftover(
     snapshot: &Snapshot,
     subset: &Subset,

@@ -1,4 +1,4 @@
-//! What the condition `Blocked` says about a refused write, and about numbers that differ.
+//! The messages of the condition `Blocked` about a refused write, and about numbers that differ.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::uniteddeployment::division::Finding;
 use crate::uniteddeployment::render::LONGEST_VALUE;
 use crate::uniteddeployment::{Snapshot, revision};
 
-/// The changed fields of the template that a StatefulSet of Kubernetes does not change, with the
-/// remedy: the apiserver names only those that it does change, in quotes.
+/// The changed fields of the template that cannot change in a StatefulSet of Kubernetes, with the
+/// remedy. The apiserver names only the fields that can change, in quotes.
 pub(super) fn fixed_fields(snapshot: &Snapshot, failure: &Failure) -> Option<String> {
     let (_, others) = failure.message.split_once("fields other than")?;
     let workload = snapshot
@@ -25,7 +25,7 @@ pub(super) fn fixed_fields(snapshot: &Snapshot, failure: &Failure) -> Option<Str
         .find(|one| *one.metadata.name == *revision)?
         .data
         .value();
-    // In the form in which the revision has it.
+    // In the form of the revision.
     let template = revision::data(&serde_json::to_value(&snapshot.united.spec.template).ok()?);
     let field = workload.kind.template_field();
     let [had, has] = [&revision, &template].map(|data| &data["spec"]["template"][field]["spec"]);

@@ -67,14 +67,15 @@ pub(super) fn fill(container: &mut Fields) {
     }
 }
 
-/// The same of shared volumes. Of shared devices there is none: that policy is a pointer there, and empty it stays empty.
+/// The same for shared volumes. There is no default for shared devices, because OpenKruise has a
+/// pointer there, which stays empty.
 pub(super) fn share_volume_policy(policy: &ShareVolumePolicy) -> ShareVolumePolicy {
     ShareVolumePolicy {
         type_: Some(policy.type_.unwrap_or_default()),
     }
 }
 
-/// The same of variables that are taken over.
+/// The same for transferred variables.
 pub(super) fn transfer_env(variables: &[TransferEnvVar]) -> Vec<TransferEnvVar> {
     let mut variables = variables.to_vec();
     for variable in &mut variables {
@@ -90,7 +91,7 @@ pub(super) fn transfer_env(variables: &[TransferEnvVar]) -> Vec<TransferEnvVar> 
     variables
 }
 
-/// The same of a resources policy, whose default is in the definition of the kind.
+/// The same for a resources policy, whose default is in the definition of the kind.
 pub(super) fn resources_policy(mut policy: ResourcesPolicy) -> ResourcesPolicy {
     if policy.target_containers_name_regex.is_empty() {
         policy.target_containers_name_regex = ".*".to_owned();
@@ -127,7 +128,7 @@ fn objects<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a m
         .filter_map(Value::as_object_mut)
 }
 
-/// Whether a reference means the tag `latest`. One that cannot be read means nothing.
+/// Whether a reference means the tag `latest`. For a reference that cannot be read, it does not.
 fn is_latest(image: &str) -> bool {
     let Reference { path, tag, .. } = Reference::parse(image);
     let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();

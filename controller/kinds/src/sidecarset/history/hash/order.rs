@@ -1,6 +1,6 @@
-//! A container as JSON text, with its fields in the order in which Kubernetes' types declare them: those of Kubernetes 1.32,
-//! with which OpenKruise 1.9 is built. OpenKruise loses other fields. Here they follow, sorted by name, because a change of
-//! one of them makes another container.
+//! A container as JSON text, with its fields in the order in which Kubernetes' types declare them:
+//! those of Kubernetes 1.32, which OpenKruise 1.9 uses. OpenKruise loses other fields. Here they
+//! follow, sorted by name, because a change of one of them makes another container.
 
 use serde_json::{Map, Value};
 
@@ -11,10 +11,10 @@ pub(super) fn text(container: &Value) -> String {
     text
 }
 
-/// What a field holds: one object or a list of them.
+/// The content of a field: one object or a list of objects.
 #[derive(Clone, Copy)]
 enum Inner {
-    /// With fields in this order.
+    /// Objects with fields in this order.
     Object(&'static [(&'static str, Inner)]),
     /// A value without an order of its own, or a map, whose keys are sorted.
     Plain,

@@ -1,10 +1,10 @@
-//! Fractions, which are exact.
+//! Exact fractions.
 
 /// A fraction: the second is above zero, and both have no common divisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ratio(i128, i128);
 
-/// What is said where there is no result.
+/// The message if there is no result.
 pub(super) const TOO_LONG: &str =
     "it needs numbers of more than 38 digits; write it with shorter ones";
 
@@ -41,7 +41,7 @@ impl Ratio {
         Self::of(self.0.checked_mul(other.0)?, self.1.checked_mul(other.1)?)
     }
 
-    /// `None` of zero.
+    /// `None` for zero.
     pub(super) fn inverse(self) -> Option<Self> {
         Self::of(self.1, self.0)
     }
@@ -54,7 +54,7 @@ impl Ratio {
         self.0 < 0
     }
 
-    /// Towards zero.
+    /// Rounds towards zero.
     pub(super) const fn floor(self) -> i128 {
         self.0 / self.1
     }

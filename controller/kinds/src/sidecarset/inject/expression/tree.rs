@@ -1,11 +1,11 @@
-//! The tree of an expression, and what it comes to.
+//! The tree of an expression, and its value.
 
 use berth_workload::objects::quantity;
 use serde_json::{Value, json};
 
 use super::ratio::{self, Ratio};
 
-/// What an expression is about. It is the name of its variable.
+/// The resource of an expression. Its name is the expression's variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
     /// CPUs.
@@ -15,7 +15,7 @@ pub enum Variable {
 }
 
 impl Variable {
-    /// As it is written.
+    /// The name of the variable.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -23,7 +23,7 @@ impl Variable {
         }
     }
 
-    /// An amount of it as Kubernetes writes it.
+    /// An amount of the resource as Kubernetes writes it.
     pub fn written(self, thousandths: i128) -> String {
         let decimal = canonical(format!("{thousandths}m"));
         let binary = canonical(format!("{}Ki", thousandths / 1_024_000));
@@ -63,7 +63,7 @@ pub(super) enum Operation {
     Min,
 }
 
-/// What a part of an expression comes to.
+/// The value of a part of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Worth {
     Number(Ratio),

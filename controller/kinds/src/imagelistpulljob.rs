@@ -1,7 +1,7 @@
 //! ImageListPullJob: one ImagePullJob for each image of a list.
 //!
-//! The ImagePullJobs do the work; they belong to the list, and go with it. Each is made from the list's template, and is
-//! replaced when that changes.
+//! The ImagePullJobs do the work; the list owns them, and they are deleted with it. Each is created
+//! from the list's template, and is replaced when the template changes.
 
 mod children;
 mod decide;
@@ -26,7 +26,7 @@ pub use validate::validate;
 pub struct Snapshot {
     /// The list.
     pub list: Arc<ImageListPullJob>,
-    /// Every ImagePullJob that it controls, those being deleted included, in any order.
+    /// Every ImagePullJob that it controls, including those that are being deleted, in any order.
     pub jobs: Vec<Arc<ImagePullJob>>,
     /// Feature gates.
     pub gates: Gates,

@@ -1,6 +1,6 @@
 //! The crates of decisions have nothing to do I/O with.
 
-// What decisions may not do, their test has to.
+// The test must use types that decisions must not use.
 #![allow(clippy::disallowed_types)]
 
 use std::process::Command;

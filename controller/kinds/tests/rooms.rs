@@ -1,8 +1,8 @@
-//! Who may know whom: no ring of imports between the files of a crate nor between those and the
-//! folders beside them, and no kind that knows another kind.
+//! Checks imports: no ring of imports between the files of a crate, or between these and the
+//! folders beside them, and no kind that imports another kind.
 //!
-//! An import is a path of a module: in a `use`, or in the code. What `pub use` shows elsewhere counts as an import of the file
-//! that has it. Tests are left out.
+//! An import is a path of a module: in a `use`, or in the code. A use of a re-exported
+//! item counts as an import of the file that defines the item. Tests are left out.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// A module of a crate: the names on its path, none for the crate's root.
 type Module = Vec<String>;
-/// For each module, those that it imports.
+/// For each module, the modules that it imports.
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
 /// The crates of the product.
@@ -34,10 +34,11 @@ const CRATES: [&str; 10] = [
     "proto/http",
 ];
 
-/// The most lines of a product file, and the most product files in a folder that has no file for each kind.
+/// The most lines of a product file, and the most product files in a folder that has no file for
+/// each kind.
 const LINES: usize = 400;
 const FILES: usize = 15;
-/// How many files and folders are larger than that. A number only gets smaller.
+/// The numbers of files and folders that exceed these limits. A number may only get smaller.
 const LONG_FILES: usize = 0;
 const FULL_FOLDERS: usize = 0;
 
@@ -200,7 +201,7 @@ fn absolute(all: &BTreeSet<Module>, here: &Module, path: &Module) -> Option<Modu
     Some([base.as_slice(), rest].concat())
 }
 
-/// The file that has what the path names.
+/// The file that has the item of the path.
 fn owner(
     all: &BTreeSet<Module>,
     shown: &BTreeMap<(Module, String), Module>,
@@ -270,7 +271,7 @@ fn imports_of_siblings(all: &Imports) -> BTreeMap<Module, Imports> {
     folders
 }
 
-/// What is left when files that import none, or that none imports, are taken out again and again.
+/// The rest when files that import no other, or that no other imports, are removed repeatedly.
 fn tangled(mut imports: Imports) -> Imports {
     loop {
         let importing: BTreeSet<Module> = imports.keys().cloned().collect();
@@ -344,7 +345,7 @@ fn no_kind_imports_another_kind() {
     let mut kinds = imports_of_kinds("controller/kinds/src", &["lib", "model"]);
     kinds.retain(|_, of| !of.is_empty());
     assert!(kinds.is_empty(), "{kinds:?}");
-    // The types of the API have fields of each other, as ImageListPullJob has those of ImagePullJob.
+    // The types of the API have fields of each other: ImageListPullJob has fields of ImagePullJob.
     let tangled = tangled(imports_of_kinds("proto/api/src/kinds", &["tests"]));
     assert!(tangled.is_empty(), "{tangled:?}");
 }

@@ -120,7 +120,8 @@ fn a_request_that_a_budget_holds_waits_and_says_so_until_it_has_begun() {
         (status.phase, &*told.reason),
         (RecreatePhase::Pending, "NoBudget")
     );
-    // What has begun goes on, and one that takes the pod out of service before draws by that.
+    // A request that has begun continues. A request that takes the pod out of service first
+    // reserves by that step.
     assert_eq!(
         round(&held(&recreating())).1.phase,
         RecreatePhase::Recreating
@@ -143,7 +144,7 @@ fn a_request_that_a_budget_holds_waits_and_says_so_until_it_has_begun() {
     );
 }
 
-/// What a request is by what there is, and how it ends.
+/// The request's phase in view of its objects, and how the request ends.
 #[test]
 fn a_request_ends_when_nothing_is_left_to_wait_for() {
     let (gone, silent) = ("pod has gone", "daemon has not responded for a long time");
@@ -502,13 +503,14 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
         written[1],
         json!({"finalizers": ["x"], "labels": {"crr.apps.kruise.io/active": null}})
     );
-    // Somebody took the finalizer away.
+    // A user removed the finalizer.
     let bare = with(completed.clone(), "/metadata/finalizers", json!([]));
     assert_eq!(
         patches(&round(&snapshot(&bare, Some(closed), Some(idle()))).0)[0],
         json!([["KruisePodReady", "True", "[]"]])
     );
-    // A request that is deleted lets it go, too, and one whose pod has gone does not wait for it.
+    // A request that is being deleted releases the pod, too, and one whose pod is gone does not
+    // wait for it.
     let going = with(completed, "/metadata/deletionTimestamp", ago(1));
     assert_eq!(
         patches(&round(&snapshot(&going, None, None)).0),

@@ -1,4 +1,4 @@
-//! What a DaemonSet does, by table and by whole histories.
+//! Tests of a DaemonSet's decisions, by tables and by whole histories.
 
 mod blocked;
 mod held;

@@ -208,7 +208,7 @@ fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
         "{}",
         printed[1].reason
     );
-    // To those that name it, it brings its own pods all the same.
+    // The budget contributes its own pods to other budgets all the same.
     assert!(unknown.own.healthy == 2 && !unknown.ledger.unwrap().counted.is_empty());
 }
 

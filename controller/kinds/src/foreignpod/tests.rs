@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A pod of a Deployment with containers of priority 1 and 0, of which the first are ready.
+/// A pod of a Deployment with containers of priority 1 and 0. The first `ready` ones are ready.
 fn ordered(ready: usize) -> Value {
     let container = |(name, key): (&str, &str)| {
         let reference = json!({"name": "web-barrier", "key": key});
@@ -31,10 +31,10 @@ fn read(pod: &Value) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod.clone()).unwrap())
 }
 
-/// The keys that are written, and what is noted on the pod.
+/// The keys that are written to the ConfigMap, and the pod's new annotations.
 type Released = (Vec<String>, Vec<(String, String)>);
 
-/// What the pod's containers are let start by.
+/// The writes that let the pod's containers start.
 fn released(pod: &Value) -> Option<Released> {
     let plan = decided(pod);
     let actions: Vec<_> = plan.actions().collect();

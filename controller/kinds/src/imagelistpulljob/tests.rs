@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Snapshot, decide, status};
 use crate::model::apiserver::merge;
 
-/// An apiserver that applies plans; jobs get on when told to.
+/// An apiserver that applies plans; a test advances the jobs.
 struct World {
     list: ImageListPullJob,
     jobs: BTreeMap<String, Value>,
@@ -331,7 +331,8 @@ fn what_makes_no_sense_is_refused_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// However the list and its jobs change: in the end each image has exactly one job, and nothing more is done.
+    /// In every order of changes of the list and its jobs: in the end each image has exactly one
+    /// job, and nothing more is done.
     #[test]
     fn each_image_ends_with_one_job(
         edits in prop::collection::vec((prop::collection::btree_set(0..5_u8, 1..5), 0..3, prop::bool::ANY), 1..8),

@@ -10,13 +10,13 @@ use berth_workload::objects::selector::Selector;
 
 use super::round;
 
-/// Must the snapshot of this job have pods?
+/// Whether the snapshot of this job must have pods.
 pub fn needs_pods(job: &ImagePullJob) -> bool {
     runs(job) && job.spec.template.pod_selector.is_some()
 }
 
-/// Does a change of a NodeImage matter to the job? `None` before it was created, and after it was deleted. How a pull gets
-/// on does not, only that it begins and ends.
+/// Whether a change of a NodeImage matters to the job. `None` is a NodeImage that does not exist.
+/// The progress of a pull does not matter, only its begin and its end.
 pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeImage>) -> bool {
     if !runs(job) {
         return false;
@@ -37,7 +37,7 @@ pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeIm
             node.status.is_none(),
         )
     };
-    // Most changes are of statuses, and need no look at all entries.
+    // Most changes are changes of statuses, for which the entries need not be read.
     let same_spec =
         old.metadata.generation > 0 && old.metadata.generation == new.metadata.generation;
     let wish = Wish::of(job, &image, &tag);
@@ -48,7 +48,7 @@ pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeIm
         || !same_spec && other_room()
 }
 
-/// Does a change of a pod matter to the job? `None` before it was created, and after it was deleted.
+/// Whether a change of a pod matters to the job. `None` is a pod that does not exist.
 pub fn concerns_pod(job: &ImagePullJob, old: Option<&Pod>, new: Option<&Pod>) -> bool {
     if !needs_pods(job) {
         return false;

@@ -1,4 +1,5 @@
-//! A small world for tests: an apiserver that applies plans, with its preconditions, and daemons that pull when told to.
+//! A small world for tests: an apiserver that applies plans, with its preconditions, and daemons
+//! that pull when a test runs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::{Snapshot, decide, status};
 use crate::model::apiserver::merge;
 use crate::nodeimage;
 
-/// What a node's daemon makes of its pulls.
+/// The outcome of a node's pulls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Daemon {
     Pulls,
@@ -36,9 +37,9 @@ pub(super) struct World {
     pub(super) pods: Vec<Arc<Pod>>,
     /// NodeImages that cannot be read.
     pub(super) unreadable: Vec<String>,
-    /// Events since somebody last looked.
+    /// Events since a test last read them.
     pub(super) events: Vec<String>,
-    /// As the apiserver has them, and as they are read.
+    /// By node, the NodeImage in the apiserver, and as the controller reads it.
     nodes: BTreeMap<String, (Value, Arc<NodeImage>)>,
     jobs: BTreeMap<String, Value>,
     counter: u64,
@@ -87,7 +88,7 @@ impl World {
         self.nodes.keys().cloned().collect()
     }
 
-    /// A job that pulls `app:1`, with these fields besides.
+    /// A job that pulls `app:1`, with these other fields.
     pub(super) fn create(&mut self, name: &str, spec: &Value) {
         let mut job = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
@@ -142,7 +143,7 @@ impl World {
         self.jobs.insert(name.to_owned(), job);
     }
 
-    /// Asks for the deletion, as kubectl does.
+    /// Requests the deletion, as kubectl does.
     pub(super) fn delete(&mut self, name: &str) {
         let deleted = Time(self.now);
         self.edit_job(name, |job| {
@@ -151,7 +152,7 @@ impl World {
         self.bury();
     }
 
-    /// What is being deleted and has no finalizers is gone.
+    /// Removes jobs that are being deleted and have no finalizers.
     fn bury(&mut self) {
         let held = |job: &Value| {
             job["metadata"]["finalizers"]
@@ -370,7 +371,8 @@ impl World {
         Ok(())
     }
 
-    /// The daemon of a node takes one look: what it has not seen is begun, what is begun is done.
+    /// One sync of a node's daemon: it begins pulls that it has not seen, and finishes those that
+    /// it has begun.
     pub(super) fn run_daemon(&mut self, name: &str) {
         if self.daemons[name] == Daemon::Silent {
             return;
@@ -445,7 +447,7 @@ impl World {
         }
     }
 
-    /// Nodes that the job has asked, that are not done and not given up.
+    /// Nodes with an entry of the job that are not done and not given up.
     pub(super) fn active(&self, name: &str) -> usize {
         let uid = self.jobs[name]["metadata"]["uid"]
             .as_str()

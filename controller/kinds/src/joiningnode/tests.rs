@@ -14,7 +14,7 @@ fn taint(key: &str, effect: &str) -> Value {
     json!({"key": key, "effect": effect})
 }
 
-/// A node that was made so many seconds ago.
+/// A node that was created this many seconds ago.
 fn node(age: i64, taints: &[Value]) -> Arc<Node> {
     let node = json!({
         "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "creationTimestamp": ago(age)},
@@ -66,7 +66,8 @@ fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever
     let listed = json!({"firstPullsListed": true, "images": {"web": {"tags": [{"tag": "1"}, {"tag": "2"}]}}});
     let half = json!({"desired": 2, "imageStatuses": {"web": {"tags": [{"tag": "1", "phase": "Succeeded"}, {"tag": "2", "phase": "Pulling"}]}}});
     let done = json!({"desired": 2, "imageStatuses": {"web": {"tags": [{"tag": "1", "phase": "Succeeded"}, {"tag": "2", "phase": "Failed"}]}}});
-    // What, the age of the node, its NodeImage; the reason of the event and a part of it, or of what is waited for.
+    // The case, the age of the node, its NodeImage; the reason of the event and a part of it, or of
+    // the plan's wait.
     let table = [
         (
             "synced",

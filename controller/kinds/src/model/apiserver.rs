@@ -1,6 +1,7 @@
-//! What an apiserver makes of a write to a pod or a revision: whether it does it, and what is there then.
+//! The simulated apiserver's handling of writes to pods and revisions: whether it accepts a write,
+//! and the object after the write.
 //!
-//! The tests of the runtime hold this against a real one, by the same random writes to both.
+//! The tests of the runtime compare this with a real apiserver, by the same random writes to both.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ pub(crate) type Objects = BTreeMap<String, Value>;
 /// The HTTP status of a write that is refused.
 pub(crate) type Refused = u16;
 
-/// Makes a write to a pod. One that is created gets the uid. A pod that is deleted is there until its kubelet has ended it.
+/// Applies a write to a pod. A new pod gets the uid. A deleted pod stays until its kubelet has
+/// ended it.
 pub(crate) fn write_pod(
     pods: &mut Objects,
     action: &Action,
@@ -81,7 +83,7 @@ pub(crate) fn write_pod(
     }
 }
 
-/// Makes a write to a revision. One that is created gets the uid.
+/// Applies a write to a revision. A new revision gets the uid.
 pub(crate) fn write_revision(
     revisions: &mut Objects,
     action: &Action,
@@ -140,14 +142,14 @@ pub(crate) fn count_change(pod: &mut Value, before: &Value) {
     pod["metadata"]["generation"] = json!(generation + i64::from(pod["spec"] != *before));
 }
 
-/// The object that a write is for, if it is the one that is meant.
+/// The object of a write, if its uid and version are the expected ones.
 pub(crate) fn find<'a>(
     objects: &'a mut Objects,
     target: &Target,
 ) -> Result<&'a mut Value, Refused> {
     let object = objects.get_mut(&target.name).ok_or(404u16)?;
     let metadata = &object["metadata"];
-    // A world that counts no versions has always the one that is meant.
+    // A world that counts no versions always has the expected one.
     let is_version = |version: &String| {
         metadata["resourceVersion"]
             .as_str()
@@ -185,7 +187,7 @@ fn patch_metadata(pod: &mut Value, patch: &PodPatch) -> Result<(), Refused> {
         .filter(|name| !finalizers.contains(name))
         .collect();
     if !new.is_empty() {
-        // What is being deleted takes no new ones.
+        // An object that is being deleted takes no new finalizers.
         if !metadata["deletionTimestamp"].is_null() {
             return Err(422);
         }

@@ -96,7 +96,8 @@ impl Claims {
         }
     }
 
-    /// Deletes what no owner has any more, and ends what is being deleted and no pod mounts.
+    /// Deletes claims whose owners are all gone, and ends claims that are being deleted and that no
+    /// pod mounts.
     pub(crate) fn collect_garbage(&mut self, pods: &BTreeMap<String, Value>) {
         self.all.retain(|name, claim| {
             let mounts = |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == **name;
@@ -106,7 +107,7 @@ impl Claims {
                     .is_some_and(|v| v.iter().any(mounts))
             });
             let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
-            // What never had an owner, or was orphaned, is left alone.
+            // A claim that never had an owner, or was orphaned, stays.
             let owned = owners.is_empty()
                 || owners.iter().any(|owner| {
                     ["CloneSet", "StatefulSet"].contains(&owner["kind"].as_str().unwrap())

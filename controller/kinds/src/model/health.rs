@@ -1,4 +1,5 @@
-//! Which simulated pods serve: not those whose container somebody broke, nor any with an image named `bad`.
+//! The health of simulated pods: a pod serves unless a test broke its container, or an image is
+//! named `bad`.
 
 use serde_json::{Value, json};
 

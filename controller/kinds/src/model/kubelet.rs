@@ -1,4 +1,4 @@
-//! What a kubelet publishes.
+//! The status that a kubelet publishes.
 
 use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::apiserver::set_condition;
 
-/// What a kubelet says of a pod at the start of a sync.
+/// Publishes a kubelet's status of a pod at the start of a sync.
 pub(crate) fn publish(pod: &mut Value, serves: bool, now: Timestamp) {
     pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
     let typed: Pod = serde_json::from_value(pod.clone()).unwrap();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::apiserver::{count_change, set_condition};
 
-/// What the server does with a patch of the `resize` subresource.
+/// The apiserver's handling of a patch of the `resize` subresource.
 pub(crate) fn patch(pod: &mut Value, resources: &Resizes) {
     let before = pod["spec"].clone();
     for (name, resize) in resources {
@@ -53,8 +53,9 @@ pub(crate) fn refusal(action: &Action, refuses: &str) -> Option<Failure> {
     })
 }
 
-/// One sync: what was allocated goes to the container, and what is wanted is allocated, or not. A resize takes two syncs.
-/// True when the container is to restart for it. A pod is admitted with what it wants, and a new container made with it.
+/// One sync: the container gets the allocated resources, and the wanted ones are allocated, or
+/// refused. A resize takes two syncs. Returns true if the container must restart for it. A new pod
+/// or container starts with the wanted resources.
 pub(crate) fn sync(pod: &mut Value, refuses: &str) -> bool {
     let wanted = pod["spec"]["containers"][0]["resources"].clone();
     if let Some(Value::Array(conditions)) = pod.pointer_mut("/status/conditions") {

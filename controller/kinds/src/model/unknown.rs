@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// What holds such a field.
+/// The paths of objects that hold such a field.
 const PLACES: [&str; 9] = [
     "/metadata",
     "/spec",
@@ -15,7 +15,8 @@ const PLACES: [&str; 9] = [
     "/spec/containers/0/env/0/valueFrom",
 ];
 
-/// A template's metadata and spec, to be merged into one whose container is `main`. Each place has the field, and an empty one.
+/// A template's metadata and spec, to be merged into one whose container is `main`. Each place has
+/// the field, and an empty one.
 pub(crate) fn template(image: &str, value: &Value) -> Value {
     let container = |name: &str| {
         let from = json!({"secretKeyRef": {"name": "c", "key": "k"}});
@@ -35,7 +36,7 @@ pub(crate) fn template(image: &str, value: &Value) -> Value {
     template
 }
 
-/// A value with what types like to leave out.
+/// A value with parts that types usually leave out.
 pub(crate) fn value(number: i32) -> Value {
     json!({"list": [{"text": "", "flag": false, "zero": 0}], "empty": {}, "number": number})
 }

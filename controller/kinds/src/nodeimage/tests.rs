@@ -27,7 +27,7 @@ fn now() -> Timestamp {
     Timestamp::from_second(NOW).unwrap()
 }
 
-/// So many seconds ago.
+/// The time this many seconds ago.
 fn ago(seconds: i64) -> Value {
     json!(Timestamp::from_second(NOW - seconds).unwrap().to_string())
 }
@@ -57,7 +57,7 @@ fn job(uid: &str, spec: Value, status: Value) -> Arc<ImagePullJob> {
     Arc::new(serde_json::from_value(job).unwrap())
 }
 
-/// What an entry has that this job alone owns.
+/// The limits of an entry that this job alone owns.
 fn limits_of(job: &ImagePullJob) -> Value {
     json!(pull::limits(&job.spec.template, "n1"))
 }
@@ -84,7 +84,7 @@ fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
     }
 }
 
-/// The entry for `app:1` as a job leaves it that asks for it.
+/// The entry for `app:1` that a job adds.
 fn asked(image: &NodeImage) -> Value {
     let owner = serde_json::from_value(owner("job")).unwrap();
     let ask = entry::Ask {
@@ -493,7 +493,7 @@ fn everything_at_once_is_one_patch() {
 }
 
 proptest! {
-    /// What was patched needs no other patch, and nothing goes that somebody still wants.
+    /// A patched NodeImage needs no other patch, and no entry is removed that an owner still wants.
     #[test]
     fn one_patch_is_enough(
         entries in prop::collection::btree_map(

@@ -1,4 +1,4 @@
-//! Records, and what asks for them.
+//! Records, and the workloads that ask for them.
 
 use berth_workload::objects::resource::{NATIVE_STATEFUL_SETS, STATEFUL_SETS};
 use serde_json::{Value, json};

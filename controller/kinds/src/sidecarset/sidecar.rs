@@ -59,12 +59,12 @@ pub fn is_lasting(sidecar: &SidecarContainer, list: List) -> bool {
     list == List::Main || is_native(sidecar)
 }
 
-/// Those that run beside the pod's containers, and so are updated in place.
+/// The containers that run beside the pod's own, so that they can be updated in place.
 pub fn lasting(spec: &SidecarSetSpec) -> impl Iterator<Item = (&SidecarContainer, List)> {
     all(spec).filter(|(sidecar, list)| is_lasting(sidecar, *list))
 }
 
-/// The names of those, sorted, as the records of pods have them.
+/// The names of these containers, sorted, as the records of pods have them.
 pub fn lasting_names(spec: &SidecarSetSpec) -> Vec<String> {
     let mut names: Vec<_> = lasting(spec)
         .map(|(sidecar, _)| name(sidecar).to_owned())
@@ -73,7 +73,7 @@ pub fn lasting_names(spec: &SidecarSetSpec) -> Vec<String> {
     names
 }
 
-/// Whether it comes as a pair. A container that ends cannot hand over.
+/// Whether it is injected as a pair. A container that ends cannot hand over.
 pub fn is_hot(sidecar: &SidecarContainer, list: List) -> bool {
     sidecar.upgrade_strategy.upgrade_type == UpgradeType::HotUpgrade && is_lasting(sidecar, list)
 }

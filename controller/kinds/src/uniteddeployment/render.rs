@@ -25,8 +25,8 @@ use field::{child, invalid, list, no_object, value};
 /// The annotation of a workload that has a hash of the subset's `nodeSelectorTerm` and `tolerations`.
 pub(super) const SUBSET_NODES: &str = "apps.kruise.io/berth-subset-nodes";
 
-/// The longest patch, in bytes of JSON: the workload has it in an annotation, and stores read no object
-/// of ours with 64 KiB of metadata.
+/// The longest patch, in bytes of JSON: the workload has it in an annotation, and the cache reads
+/// no object of Berth's with 64 KiB of metadata.
 pub(super) const LONGEST_PATCH: usize = 32_768;
 
 /// The longest text of a value in a message, in characters.
@@ -54,13 +54,13 @@ pub(super) struct Subset<'a> {
     pub(super) name: &'a str,
     /// The nodes that its pods may run on; an empty term means all.
     pub(super) node_selector_term: &'a NodeSelectorTerm,
-    /// Tolerations that its pods have besides those of the template.
+    /// Tolerations that its pods have in addition to those of the template.
     pub(super) tolerations: &'a [Toleration],
     /// A strategic merge patch of the pod template.
     pub(super) patch: Option<&'a Value>,
 }
 
-/// How large the workload is and how far it updates: a change of these changes nothing else.
+/// The size and the partition of the workload: their change changes nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     /// Pods.
@@ -252,8 +252,8 @@ fn pod_template(
     Ok(patched)
 }
 
-/// A patch cannot change the labels by which the workload and the controller find the pods, and by
-/// which the controller tells their revision.
+/// A patch cannot change the labels by which the workload and the controller select the pods, or by
+/// which the controller recognises their revision.
 fn keeps_labels(pod: &Value, patched: &Value, selector: &LabelSelector) -> Result<(), Invalid> {
     let own = [SUBSET_NAME, KRUISE_CONTROLLER_REVISION_HASH].into_iter();
     let mut keys = own.chain(
@@ -358,7 +358,8 @@ fn set_partition(
     Ok(())
 }
 
-/// Adds the reserved pods to the template's `maxUnavailable`, so that a rollout goes on beside them.
+/// Adds the reserved pods to the template's `maxUnavailable`, so that a rollout continues beside
+/// them.
 fn raise_max_unavailable(
     kind: SubsetKind,
     spec: &mut Map<String, Value>,

@@ -18,7 +18,7 @@ use super::is_urgent;
 use super::render::{Size, Subset, Template, Workload, render as rendered};
 use super::subset_kind::SubsetKind;
 
-/// What a test renders a workload from.
+/// The input from which a test renders a workload.
 #[derive(Clone)]
 struct Source {
     kind: SubsetKind,

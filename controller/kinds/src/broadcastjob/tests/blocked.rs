@@ -1,4 +1,4 @@
-//! What holds a job back.
+//! Causes that block a job.
 
 use berth_api::v1beta1::broadcastjob::phase;
 use berth_workload::objects::resource::{POD_TEMPLATES, PODS};

@@ -12,10 +12,11 @@ use super::*;
 
 const IN_PLACE: &str = "InPlaceIfPossible";
 
-/// What makes a pod another's, done to its metadata.
+/// A change of a pod's metadata that gives the pod to another owner.
 type Change = fn(&mut Value);
 
-/// Pods with claims that are up to date, as an earlier CloneSet left them; the new one is of the same spec.
+/// Up-to-date pods with claims, as an earlier CloneSet left them; the new CloneSet has the same
+/// spec.
 fn left(replicas: i32) -> World {
     let rolling = json!({"rollingUpdate": {"podUpdatePolicy": IN_PLACE, "maxUnavailable": 1}});
     let mut world = World::new(replicas, template("web:1"), rolling);

@@ -27,8 +27,9 @@ fn bare(name: &str) -> VolumeClaimTemplate {
     )
 }
 
-/// As the peer's own program computes it: of no claims, of one and of two, all without a volumeMode; the last is of a
-/// revision that it wrote, of a template as its webhook stores it.
+/// The hashes that OpenKruise's own program computes: of no claims, of one and of two, all without
+/// a volumeMode. The last is of a revision that OpenKruise wrote, of a template as its webhook
+/// stores it.
 #[test]
 fn the_notation_is_the_peers() {
     assert_eq!(deep_hash("null"), 86_995_377);

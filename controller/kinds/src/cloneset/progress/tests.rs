@@ -25,8 +25,8 @@ impl Case {
         }
     }
 
-    /// A new status with these counts (replicas, updated, available, updated available) some seconds later. Gives
-    /// reason and seconds since the start of the condition's two times.
+    /// A new status with these counts (replicas, updated, available, updated available) some
+    /// seconds later. Returns the reason, and the condition's two times in seconds since the start.
     fn after(&mut self, seconds: i64, counts: [i32; 4], revisions: [&str; 2]) -> String {
         self.now += SignedDuration::from_secs(seconds);
         let [

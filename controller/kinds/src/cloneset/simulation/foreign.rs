@@ -1,17 +1,18 @@
-//! Objects that a stranger made in the world of a test: in another namespace, or with an owner of another kind, and with the
-//! uid of the world's CloneSet in their owner references. They are in every world, and nothing may come of them.
+//! Objects of another owner in the world of a test: in another namespace, or with an owner of
+//! another kind, and with the uid of the world's CloneSet in their owner references. They are in
+//! every world, and the controller must ignore them.
 
 use berth_workload::objects::claim::Claim;
 
 use super::*;
 
-/// The stranger's objects, which never change.
+/// The foreign objects, which never change.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
     pods: Vec<Arc<Pod>>,
     revisions: Vec<Arc<Revision>>,
     claims: Vec<Arc<Claim>>,
-    /// The controller believes every uid: a fault that is to be found.
+    /// The controller believes every uid: a fault that the tests must find.
     pub(super) is_believed: bool,
 }
 
@@ -63,14 +64,14 @@ impl Foreign {
         foreign
     }
 
-    /// Of these pods and the stranger's, those that the CloneSet manages.
+    /// The pods that the CloneSet manages, of these and the foreign ones.
     pub(super) fn pods(&self, set: &CloneSet, mut own: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
         own.extend(self.pods.iter().cloned());
         own.retain(|pod| self.is_managed(set, &pod.metadata));
         own
     }
 
-    /// Of these revisions and the stranger's, those that the CloneSet manages, sorted.
+    /// The revisions that the CloneSet manages, of these and the foreign ones, sorted.
     pub(super) fn revisions(
         &self,
         set: &CloneSet,
@@ -82,7 +83,8 @@ impl Foreign {
         own
     }
 
-    /// Of these claims and the stranger's, those that the CloneSet manages, and those that pods own.
+    /// The claims that the CloneSet manages, of these and the foreign ones, and those that pods
+    /// own.
     pub(super) fn claims(&self, set: &CloneSet, mut own: Vec<Arc<Claim>>) -> Vec<Arc<Claim>> {
         own.extend(self.claims.iter().cloned());
         let of_a_pod = |claim: &Claim| {

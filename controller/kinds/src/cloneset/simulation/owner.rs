@@ -1,4 +1,5 @@
-//! The owner of lifecycle hooks in the small world, and what no controller may do to the pods that it holds.
+//! The owner of lifecycle hooks in the small world, and checks of the writes to pods that the owner
+//! holds.
 
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::pod::lifecycle::{
@@ -45,7 +46,7 @@ impl World {
         }
     }
 
-    /// Somebody deletes the pods and claims that have no owner.
+    /// A user deletes the pods and claims that have no owner.
     pub(in crate::cloneset) fn clean_up(&mut self) {
         let is_owned = |object: &Value| {
             object["metadata"]["ownerReferences"]
@@ -57,7 +58,8 @@ impl World {
         self.collect_garbage();
     }
 
-    /// The owner gives the pod at this place the label and the finalizer of the hooks, or takes them away.
+    /// The owner adds the label and the finalizer of the hooks to the pod at this place, or removes
+    /// them.
     pub(in crate::cloneset) fn hold(&mut self, at: usize, label: bool, finalizer: bool) {
         let Some(pod) = self.pods.values_mut().nth(at) else {
             return;
@@ -66,11 +68,11 @@ impl World {
         self.reap();
     }
 
-    /// The owner does for every pod what its state asks for. True if there was anything to do.
+    /// The owner does the work that each pod's state asks for. True if there was any work.
     pub(in crate::cloneset) fn serve_hooks(&mut self) -> bool {
         let before = self.pods.clone();
         for pod in self.pods.values_mut() {
-            // What is deleted already holds nothing up.
+            // A pod that is being deleted already must not be held.
             if !pod["metadata"]["deletionTimestamp"].is_null() {
                 hold(pod, false, false);
                 continue;
@@ -103,7 +105,7 @@ impl World {
         );
     }
 
-    /// Somebody else takes the pod at this place out of service.
+    /// Another client takes the pod at this place out of service.
     pub(in crate::cloneset) fn add_reason(&mut self, at: usize, reason: &Reason) {
         let now = self.now;
         let pod = self.pods.values_mut().nth(at).unwrap();
@@ -112,7 +114,7 @@ impl World {
         super::set_condition(pod, serde_json::to_value(condition).unwrap());
     }
 
-    /// The controller dies after so many of its writes.
+    /// The controller dies after this many of its writes.
     pub(in crate::cloneset) fn die_after(&mut self, writes: usize) {
         let plan = self.plan();
         self.execute(&plan, writes);
@@ -129,7 +131,7 @@ impl World {
         })
     }
 
-    /// What is deleted is gone once it has no finalizers and its kubelet has ended it.
+    /// Removes deleted pods that have no finalizers and whose kubelet has ended them.
     pub(super) fn reap(&mut self) {
         let lingers = self.lingers;
         self.pods.retain(|_, pod| {

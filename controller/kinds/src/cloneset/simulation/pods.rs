@@ -1,4 +1,4 @@
-//! What tests ask of the pods.
+//! Queries of tests about the pods.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ impl World {
         serde_json::from_str(records[0].as_str().unwrap()).unwrap()
     }
 
-    /// By pod, its containers in the order of the spec: does each run what the pod wants, and is it ready?
+    /// By pod, its containers in the order of the spec: whether each runs its wanted image, and
+    /// whether it is ready.
     pub(in crate::cloneset) fn container_states(&self) -> BTreeMap<String, Vec<(String, bool)>> {
         let state = |pod: &Value, container: &Value| {
             let name = container["name"].as_str().unwrap().to_owned();

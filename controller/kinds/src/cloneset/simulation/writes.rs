@@ -1,4 +1,4 @@
-//! What an apiserver makes of each write.
+//! The effects of each write on the simulated apiserver.
 
 use berth_workload::objects::resource::{CLONE_SETS, CONFIG_MAPS, IMAGE_PULL_JOBS};
 use berth_workload::plan::IfExists;

@@ -1,4 +1,4 @@
-//! Pods that have ended: they are deleted with their claims, once each, and no faster than they can be made to run.
+//! Ended pods: they are deleted with their claims, once each, and not faster than new pods can run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn claims(world: &World) -> BTreeSet<String> {
         .collect()
 }
 
-/// Verbs and kinds of what a plan writes.
+/// Verbs and kinds of a plan's writes.
 fn writes(plan: &Plan) -> Vec<String> {
     plan.actions()
         .map(|action| action.deed().to_string())
@@ -255,7 +255,7 @@ fn resting_pod_holds_its_own_place_alone() {
             world.pass(wait.max(1));
             world.settle();
         }
-        // The youngest is the next one of those before it.
+        // The youngest pod is the successor of those before it.
         let youngest = world
             .pods()
             .into_iter()

@@ -1,4 +1,4 @@
-//! When the readiness gate of a pod opens whose image changes in place.
+//! The time when the readiness gate of a pod opens whose image changes in place.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::super::simulation::owner::LABEL;
 use super::super::simulation::{World, template};
 use super::{kinds, strategy};
 
-/// So many pods, all of them out of service, with another image that no kubelet has seen.
+/// This many pods, all of them out of service, with another image that no kubelet has seen.
 fn patched(pods: i32) -> World {
     let all_at_once = json!({"maxUnavailable": "100%"});
     let mut world = World::settled(
@@ -95,7 +95,8 @@ fn gate_closes_again_when_the_pod_is_ready_with_its_old_container() {
     let mut world = patched(1);
     world.acknowledge(0);
     world.step();
-    // The kubelet died before it ended the old container, and the next one judges by what runs.
+    // The kubelet died before it ended the old container, and the next kubelet reports the old
+    // container.
     world.acknowledge(0);
     assert!(world.pods()[0].is_true("Ready"));
     let plan = world.step();

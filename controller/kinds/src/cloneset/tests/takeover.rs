@@ -1,4 +1,5 @@
-//! CloneSets that OpenKruise ran until now. Their objects are in the form in which OpenKruise 1.9 was seen to leave them.
+//! CloneSets that OpenKruise ran until now. Their objects have the observed form in which
+//! OpenKruise 1.9 leaves them.
 
 use berth_workload::plan::{Action, PodPatch};
 use jiff::SignedDuration;
@@ -69,7 +70,7 @@ fn status(updated: i32, expected: i32, current: &str) -> Value {
     })
 }
 
-/// A pod at rest, created at revision 11 of `web:1`, or brought to 22 of `web:2` in place.
+/// A settled pod, created at revision 11 of `web:1`, or updated in place to 22 of `web:2`.
 fn pod(id: &str, updated: bool) -> Value {
     let (hash, image) = if updated {
         ("22", "web:2")
@@ -129,7 +130,8 @@ fn begin(pod: &mut Value) {
     pod["status"]["conditions"][2]["status"] = json!("False");
 }
 
-/// A pod in its grace period: everything speaks of the new revision but what it runs.
+/// A pod in its grace period: all fields have the new revision, and the containers still run the
+/// old one.
 fn in_grace() -> Value {
     let mut pod = pod("c", false);
     begin(&mut pod);
@@ -150,7 +152,7 @@ fn revisions() -> Vec<Value> {
     vec![revision(1, "11", "web:1"), revision(2, "22", "web:2")]
 }
 
-/// A CloneSet whose update to `web:2` is done, but for the last pod.
+/// A CloneSet whose update to `web:2` is done for all pods but the last.
 fn world(last: Value) -> World {
     let set = set("web:2", json!({}), status(3, 3, "web-22"));
     World::of(set, revisions(), vec![pod("a", true), pod("b", true), last])
@@ -215,7 +217,8 @@ fn what_is_at_rest_is_left_alone() {
 
 #[test]
 fn a_template_without_the_defaults_changes_labels_only() {
-    // kubectl replaces the list of containers by one without the defaults that OpenKruise's webhook wrote.
+    // kubectl replaces the list of containers by one without the defaults that OpenKruise's webhook
+    // wrote.
     for policy in ["InPlaceIfPossible", "InPlaceOnly", "ReCreate"] {
         let mut bare = set(
             "web:2",
@@ -493,7 +496,7 @@ fn a_revision_that_comes_between_two_batches_takes_the_rest_along() {
 
 #[test]
 fn a_label_that_was_left_for_later_restarts_its_readers() {
-    // The update goes on, or another revision takes what is left of it along.
+    // The update continues, or another revision includes the rest of it.
     for image in ["web:2", "web:3"] {
         let mut world = between_batches(image, "side:2", true);
         let pod = world.pods.get_mut("web-c").unwrap();

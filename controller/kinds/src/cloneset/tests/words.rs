@@ -1,4 +1,4 @@
-//! What a plan and a status say, for people.
+//! The messages of plans and statuses for users.
 
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Deed, Verb};

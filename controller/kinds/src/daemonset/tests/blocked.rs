@@ -1,4 +1,4 @@
-//! What holds a DaemonSet back, in the words that people read.
+//! Causes that block a DaemonSet, in the words that users read.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn change(world: &mut World, pod: &str, status: &Value) {
     }
 }
 
-/// The node refuses its pod, and another comes in its place.
+/// The node refuses its pod, and another one replaces it.
 fn refuse(world: &mut World) {
     let pod = world.pod_of("n0");
     world.end(&pod, "Failed");
@@ -79,7 +79,8 @@ fn pods_that_a_node_refuses_again_and_again_are_told_of_until_one_runs() {
             "the next one is on its way"
         );
     }
-    // A controller that has just begun knows of no others, and the cause stays told.
+    // A controller that has just started knows of no other ended pods, and the condition keeps its
+    // cause.
     world.ended.clear();
     refuse(&mut world);
     assert_eq!(blocked(&world).unwrap().0, "PodsFail");
@@ -273,7 +274,7 @@ fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
     assert_eq!(blocked(&world), None, "nothing is updated");
 }
 
-/// A set that may surge, whose pods have a port of the host.
+/// A set that may surge, whose pods have a host port.
 fn surging(nodes: usize) -> World {
     let mut template = template("log:0");
     template["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
@@ -333,7 +334,8 @@ fn a_port_of_the_host_hides_no_other_cause_and_is_told_of_only_where_a_second_po
     );
 }
 
-/// Without the scheduler the kubelet refuses the second pod, which is made again and again: between two of them nothing is mended.
+/// If the pods bypass the scheduler, the kubelet refuses the second pod, which is created
+/// repeatedly. Between two of them the problem is not solved.
 #[test]
 fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
     let refuse_ports = |world: &mut World| {
@@ -355,7 +357,7 @@ fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
     for _ in 0..40 {
         world.step();
         told.push(blocked(&world).map(|told| told.0));
-        // The first sync binds it, and the node's first word is that it is refused.
+        // The first sync binds the pod, and the node's first report is the refusal.
         world.run_kubelets();
         world.step();
         told.push(blocked(&world).map(|told| told.0));
@@ -371,7 +373,7 @@ fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
             .all(|told| told.as_deref() == Some("HostPortWithSurge")),
         "{told:?}"
     );
-    // Somebody makes room.
+    // A user deletes the pods, which frees the port.
     for name in world.pods.keys().cloned().collect::<Vec<_>>() {
         world.delete(&name);
     }

@@ -1,4 +1,5 @@
-//! What nodes get that a rollout leaves out, with the annotation by which they keep theirs.
+//! The revisions on nodes that a rollout leaves out, with the annotation by which such nodes keep
+//! theirs.
 
 use berth_api::names::annotation::{DAEMONSET_HOLD_REVISION, DAEMONSET_TEMPLATE_GENERATION};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ fn select(world: &mut World, node: &str, yes: bool) {
     );
 }
 
-/// So many nodes, the first of them selected, that hold their revision.
+/// This many nodes, the first of them selected, that keep their revision.
 fn holding(nodes: usize, fields: &Value) -> World {
     let mut world = World::settled(nodes, rolling(fields));
     world.annotate(DAEMONSET_HOLD_REVISION, "true");
@@ -90,7 +91,8 @@ fn a_pod_that_goes_back_and_is_held_by_a_hook_counts_once() {
     }
 }
 
-/// A rollback to what nodes have that it leaves out: nothing happens to them, and what is made anew there is the same.
+/// A rollback to the revision of left-out nodes: nothing happens to them, and their new pods have
+/// the same revision.
 #[test]
 fn a_canary_that_is_rolled_back_reaches_no_node_that_never_had_it() {
     for (fields, canary) in [
@@ -153,7 +155,7 @@ fn after_a_rollback_of_the_canary_alone_the_others_keep_what_they_have() {
     assert_eq!(world.images(), ["n0 0", "n1 1", "n2 1"]);
 }
 
-/// What is left out after the end has the update, and nothing goes back.
+/// Nodes that are left out after the end of a rollout keep the update, and none goes back.
 #[test]
 fn a_partition_or_a_selector_after_the_end_of_a_rollout_takes_nothing_back() {
     for fields in [json!({"partition": 2}), json!({"partition": 3}), selector()] {
@@ -172,7 +174,7 @@ fn a_partition_or_a_selector_after_the_end_of_a_rollout_takes_nothing_back() {
     }
 }
 
-/// One node that is behind is no reason to bring all others back to what it has.
+/// One node that lags behind must not bring all others back to its revision.
 #[test]
 fn a_selector_after_the_end_takes_nothing_back_where_one_node_was_away() {
     let mut world = holding(4, &json!({"partition": 1}));
@@ -202,7 +204,8 @@ fn of_several_revisions_the_one_from_before_that_most_have_is_kept() {
     assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0", "n3 2"]);
 }
 
-/// The update may run on a node that the revision of before may not: nothing of that is made there, and nothing is waited for.
+/// The update may run on a node that does not match the old revision: no pod of the old revision is
+/// created there, and nothing waits for it.
 #[test]
 fn a_node_that_only_the_update_is_for_stays_empty_until_the_update_reaches_it() {
     let in_zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
@@ -335,7 +338,7 @@ fn what_is_made_anew_of_the_revision_of_before_is_not_numbered_as_the_update() {
     }
 }
 
-/// What a node that joins in the middle of a rollout may get.
+/// The revisions that a node may get when it joins in the middle of a rollout.
 #[test]
 fn revisions_that_nodes_keep_are_those_of_its_pods_or_the_newest_where_there_are_none() {
     let mut world = holding(3, &json!({"partition": 2}));

@@ -1,4 +1,4 @@
-//! Revisions that hold the same become one, and no pod restarts for it.
+//! Revisions of the same content are merged, and no pod restarts.
 
 use berth_api::names::annotation::{INPLACE_UPDATE_GRACE, INPLACE_UPDATE_STATE};
 use berth_workload::plan::{Action, Plan};
@@ -15,7 +15,7 @@ fn world(fields: Value, number: i64) -> World {
     world
 }
 
-/// What a plan does to revisions and pods, in order.
+/// The plan's writes to revisions and pods, in order.
 fn writes(plan: &Plan) -> Vec<String> {
     let of = |action: &Action| match action {
         Action::PatchPod { target, patch } => {
@@ -112,7 +112,7 @@ fn a_rollout_goes_on_from_pods_of_both() {
 
 #[test]
 fn a_controller_that_ends_between_two_writes_leaves_nothing_undone() {
-    // Of three labels so many were written, or all, and then so many revisions deleted.
+    // Of three labels, `written` were written, or all, and then some of the revisions deleted.
     for written in 0..=3 {
         let mut world = world(json!({}), 7);
         for node in ["n0", "n1", "n2"].iter().take(written) {

@@ -103,7 +103,7 @@ fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
         std::slice::from_ref(&both),
         "the old one serves, or will when its node is back"
     );
-    // Its kubelet says of the node that it is back before it says so of the pods.
+    // The kubelet reports the node as ready before it reports the pods as ready.
     world.set_ready("n1", true);
     world.step();
     assert_eq!(world.images().join(", "), both);
@@ -138,7 +138,7 @@ fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its
             let since = told["ago"]
                 .as_i64()
                 .map(|ago| now - SignedDuration::from_secs(ago));
-            // A gate that is not open keeps the pod whose containers are ready from being so.
+            // A readiness gate that is not open keeps a pod with ready containers from being ready.
             let pod = world.pods.get_mut(&old).unwrap();
             pod["spec"]["readinessGates"] = json!([{"conditionType": "never"}]);
             set_condition(

@@ -177,7 +177,8 @@ fn broken_pods_are_replaced_first_and_a_revision_that_fails_stops() {
     assert_eq!(world.available(), 3, "{:?}", world.images());
 }
 
-/// n0's pod is out of service by its own readiness gate, and uses maxUnavailable up: its update costs nothing.
+/// n0's pod is out of service by its own readiness gate, and uses maxUnavailable up: its own update
+/// needs no budget.
 #[test]
 fn a_pod_that_is_not_ready_holds_no_rollout_up() {
     for type_ in ["Standard", "InPlaceIfPossible"] {
@@ -202,8 +203,8 @@ fn a_pod_that_is_not_ready_holds_no_rollout_up() {
     }
 }
 
-/// n4 has the update, and fails by itself: what is broken is repaired before anybody else is taken, and no more nodes than
-/// maxUnavailable get what may be no good.
+/// n4 has the update, and fails by itself. Broken pods are repaired before other pods are updated,
+/// and at most maxUnavailable nodes get a revision that may be broken.
 #[test]
 fn a_revision_that_fails_gets_broken_pods_within_max_unavailable() {
     let table = [
@@ -233,7 +234,7 @@ fn a_revision_that_fails_gets_broken_pods_within_max_unavailable() {
             world.break_pod(&pod);
         }
         world.merge(&rolling(json!({"partition": 0})));
-        // What goes already counts, however long it takes.
+        // A pod that is being deleted counts, no matter how long its end takes.
         for _ in 0..3 {
             world.step();
         }
@@ -490,7 +491,8 @@ fn pods_of_kubernetes_own_daemonset_stay_where_its_generation_is_named() {
     );
 }
 
-/// Its owner references name v1alpha1 (#2520), its revisions have one label, and its templates the field that Go never leaves out.
+/// Its owner references name v1alpha1 (#2520), its revisions have one label, and its templates have
+/// the field that Go never leaves out.
 #[test]
 fn a_set_of_openkruise_is_taken_over_without_a_write_at_rest_and_in_the_middle_of_a_rollout() {
     for partition in [0, 1] {

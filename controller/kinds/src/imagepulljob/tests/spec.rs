@@ -1,4 +1,4 @@
-//! What the fields of a job's spec mean.
+//! The meaning of the fields of a job's spec.
 
 use berth_api::v1beta1::nodeimage::ImageTagPullPolicy;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn unreadable_node_image_keeps_the_job_going() {
             "n9",
             0,
         ),
-        // What was last read of it stays in force.
+        // The last readable labels stay in force.
         (json!({}), "n1", 2),
     ] {
         let mut world = World::new(2);

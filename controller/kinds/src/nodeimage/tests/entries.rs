@@ -1,4 +1,4 @@
-//! Entries: who asks, with which secrets, and how long a node has.
+//! Entries: their owners, their secrets, and the time of a node.
 
 use berth_api::v1beta1::nodeimage::SandboxConfig;
 use berth_workload::objects::node::image::entry::{Ask, Standing, ask, standing};
@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use super::*;
 use crate::model::apiserver::merge;
 
-/// The image's spec after a job has asked for `app:1` with these secrets.
+/// The image's spec after a job has added its entry for `app:1` with these secrets.
 fn after(spec: &Value, status: &Value, policy: ImagePullPolicy, secrets: &[Value]) -> Value {
     after_with(spec, status, policy, secrets, None)
 }
@@ -50,7 +50,7 @@ fn the_owner_of_an_entry_by_hand_is_the_nodeimage_itself() {
     let entry = &after(&spec, &json!({}), ImagePullPolicy::IfNotPresent, &[])["tags"][0];
     let node = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "name": "n1", "uid": "image"});
     assert_eq!(entry["ownerReferences"], json!([node, owner("job")]));
-    // One that somebody asked for is theirs.
+    // An entry with owners stays theirs.
     let spec =
         json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("other")]}]}}});
     let entry = &after(&spec, &json!({}), ImagePullPolicy::IfNotPresent, &[])["tags"][0];
@@ -117,7 +117,8 @@ fn nobody_is_cut_short_by_who_asks_besides() {
     let entry = json!({"tag": "1", "pullPolicy": first, "ownerReferences": [owner("other")]});
     let spec = json!({"images": {"app": {"tags": [entry]}}});
     let entry = &after(&spec, &json!({}), ImagePullPolicy::IfNotPresent, &[])["tags"][0];
-    // The newcomer has 60 s for a try, three more of them, and neither a deadline nor a time to live.
+    // The new owner has 60 s for a try, three more tries, and neither a deadline nor a time to
+    // live.
     assert_eq!(
         entry["pullPolicy"],
         json!({"timeoutSeconds": 90, "backoffLimit": 3})
@@ -153,7 +154,7 @@ fn a_node_is_given_up_when_it_has_had_all_its_tries_and_ten_minutes_more() {
             pulling,
             Some(870),
         ),
-        // It may wait for others of its node for as long as they take.
+        // The pull may wait for other pulls of its node without a limit.
         (
             "it has not begun",
             limits(json!({})),

@@ -1,4 +1,4 @@
-//! Which pods the daemon is to look at.
+//! The pods that the daemon must inspect.
 
 use super::*;
 
@@ -204,7 +204,7 @@ fn pods_of_one_namespace_leave_room_for_those_of_another_however_large_their_rec
     );
 }
 
-/// A pod whose record names so many variables, of so many bytes each.
+/// A pod whose record names this many variables, of this many bytes each.
 fn with_variables(uid: &'static str, variables: usize, bytes: usize) -> Arc<Pod> {
     let variable = |n: usize| (format!("V{n:0bytes$}"), json!("0123456789abcdef"));
     let values: serde_json::Map<_, _> = (0..variables).map(variable).collect();
@@ -214,7 +214,7 @@ fn with_variables(uid: &'static str, variables: usize, bytes: usize) -> Arc<Pod>
     )
 }
 
-/// A pod whose record has this container end.
+/// A pod whose record says that this container must end.
 fn with_restart(uid: &'static str, id: &str) -> Arc<Pod> {
     let mut pod = with_record(
         uid,

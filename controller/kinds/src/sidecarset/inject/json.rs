@@ -14,7 +14,7 @@ pub(super) fn map<'a>(
     map.as_object_mut()
 }
 
-/// Takes a list out of its holder; empty where it has none.
+/// Takes a list out of its holder; empty if the holder has none.
 pub(super) fn taken(holder: &mut Map<String, Value>, list: &str) -> Vec<Value> {
     match holder.remove(list) {
         Some(Value::Array(list)) => list,

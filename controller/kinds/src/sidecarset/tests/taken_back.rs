@@ -1,4 +1,4 @@
-//! Hot upgrades that are taken back before the old container is the empty one.
+//! Hot upgrades that are rolled back before the old container gets the empty image.
 
 use super::natives::{images, one_patch};
 use super::*;
@@ -12,7 +12,8 @@ const ALTS: [&str; 2] = [
     "versionalt.sidecarset.kruise.io/mesh-2",
 ];
 
-/// A pod whose own container is not ready, and whose `mesh-2` has got `mesh:9`. By now `mesh:2` is wanted.
+/// A pod whose own container is not ready, and whose `mesh-2` has got `mesh:9`. Now `mesh:2` is
+/// wanted.
 fn halfway(first: &str, ready: [bool; 2]) -> Value {
     let mut pod = hot_pod([first, "mesh:9"], "h9", "mesh-2", ready);
     pod["status"]["containerStatuses"][0]["ready"] = json!(false);

@@ -1,4 +1,4 @@
-//! What holds a StatefulSet back, and the remedy: one table for each kind of cause.
+//! Causes that block a StatefulSet, and the remedy: one table for each kind of cause.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn node(name: &str, is_ready: bool, is_cordoned: bool) -> Value {
            "status": {"conditions": [{"type": "Ready", "status": ready}]}})
 }
 
-/// Reason and message after so many seconds.
+/// Reason and message after this many seconds.
 fn told(snapshot: &Snapshot, outcome: &Outcome, seconds: i64) -> Option<(String, String)> {
     let plan = decide(snapshot, at(seconds));
     let conditions = status(snapshot, &plan, outcome, at(seconds))
@@ -61,7 +61,7 @@ fn told(snapshot: &Snapshot, outcome: &Outcome, seconds: i64) -> Option<(String,
         .map(|c| (c.reason, c.message))
 }
 
-/// It counts after a minute, and the plan looks again by then.
+/// The cause counts after a minute, and the plan asks for a decision by then.
 fn told_when_it_has_lasted(snapshot: &Snapshot, what: &str) -> (String, String) {
     assert_eq!(
         told(snapshot, &Outcome::default(), 59),
@@ -256,7 +256,7 @@ fn forgetting_names_all_pods_that_wait_and_its_end() {
     );
 }
 
-/// A set whose claims grow with their pods' updates, to 2Gi each by now.
+/// A set whose claims grow with their pods' updates, now to 2Gi each.
 fn growing(replicas: i32, fields: &Value, conditions: &Value) -> World {
     let template = |storage: &str| {
         json!([{"metadata": {"name": "data"}, "spec": {
@@ -369,7 +369,7 @@ fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
 #[test]
 fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
     let more = |world: &mut World| world.edit(|spec| spec.replicas = Some(3));
-    // One whose claim grows for too long.
+    // A pod whose claim grows for too long.
     let mut world = growing(2, &json!({}), &resizes("Resizing"));
     more(&mut world);
     let (reason, message) = told_when_it_has_lasted(&world.snapshot(), "grows");
@@ -405,7 +405,7 @@ fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
         None,
         "all at once, nothing waits for it"
     );
-    // One that is not ready has its own.
+    // A pod that is not ready has a cause of its own.
     let mut world = World::settled(2, json!({}));
     more(&mut world);
     let ready = json!([{"type": "Ready", "status": "False", "lastTransitionTime": SINCE}]);

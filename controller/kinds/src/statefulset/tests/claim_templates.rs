@@ -1,4 +1,4 @@
-//! Claim templates that come and go while the pods are there.
+//! Claim templates that are added and removed while the pods exist.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn template(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}})
 }
 
-/// A set whose pods have a claim each, with another template since.
+/// A set whose pods have a claim each, with one more template since.
 fn with_one_more(replicas: i32, rolling: &Value, fields: &Value) -> World {
     let mut world = World::new(
         replicas,

@@ -209,7 +209,7 @@ fn a_claim_that_goes_is_waited_for() {
         "{:?}",
         plan.waiting
     );
-    // One that goes with an earlier pod, too.
+    // The same for a claim that belongs to an earlier pod.
     let claim = world.claims.stored().get_mut("data-db-1").unwrap();
     claim["metadata"]["deletionTimestamp"] = Value::Null;
     claim["metadata"]["ownerReferences"] =
@@ -238,7 +238,7 @@ fn growing(replicas: i32, fields: Value) -> World {
     world
 }
 
-/// Each volume has what its claim asks for.
+/// Gives each volume the size that its claim requests.
 fn bind(world: &mut World) {
     for claim in world.claims.stored().values_mut() {
         claim["status"]["capacity"] = claim["spec"]["resources"]["requests"].clone();

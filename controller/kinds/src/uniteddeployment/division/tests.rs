@@ -92,7 +92,7 @@ impl Owned {
         }
     }
 
-    /// What of the present pods serves, as the division counts.
+    /// The present pods that serve, as the division counts them.
     fn serving(&self) -> i32 {
         (self.present - self.reserved).max(0)
     }
@@ -178,7 +178,7 @@ fn fixed_gives_mins_then_fills_up_to_maxs() {
             (10, "2..5 2..5 2..5 2..5 2..", "0 0 0 0 0", &[2, 2, 2, 2, 2]),
             (14, "2..5 2..5 2..5 2..5 2..", "0 0 0 0 0", &[5, 3, 2, 2, 2]),
             (5, "2..5 2..5 2..5 2..5 2..", "0 0 0 0 0", &[2, 2, 1, 0, 0]),
-            // A missing minReplicas is 0, and what a subset is like does not count.
+            // A missing minReplicas is 0, and the state of a subset does not count.
             (7, "..40% 1..", "9/9 0!", &[3, 4]),
             // Half of 3 is 2.
             (3, "..50% ..", "0 0", &[2, 1]),
@@ -267,7 +267,7 @@ fn reserve_runs_substitutes_further_down() {
             (4, "3.. 3.. -", "1/0! 3 0", &[1, 3, 0]),
             // A smaller maximum counts there as well.
             (4, "..1 -", "2/2 2", &[1, 4]),
-            // A subset that is added takes over only when its pods serve.
+            // A subset that is added replaces others only when its pods serve.
             (4, "- -", "0m 4", &[4, 4]),
             (4, "2.. -", "0m 4", &[4, 4]),
             (1, "1.. -", "2/2 1", &[1, 1]),
@@ -473,7 +473,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Subsets that have no minReplicas and maxReplicas, or of which the last has no maxReplicas.
+    /// Subsets of which none has minReplicas or maxReplicas, or of which the last has no
+    /// maxReplicas.
     fn any_subsets()(mut subsets in vec(any_subset(), 1..6), by_number in any::<bool>()) -> Vec<Owned> {
         for (index, subset) in subsets.iter_mut().enumerate() {
             subset.name = format!("{index}");
@@ -486,8 +487,8 @@ prop_compose! {
     }
 }
 
-/// The subsets after the division is in force. Pods that served go last, new pods of a subset that is
-/// unschedulable or marked are reserved, and other new pods are ready.
+/// The subsets after the division is in force. Pods that served are deleted last, new pods of a
+/// subset that is unschedulable or marked are reserved, and other new pods are ready.
 fn settled(mode: Mode, subsets: &[Owned], division: &Division) -> Vec<Owned> {
     let next = subsets.iter().zip(&division.shares).map(|(subset, share)| {
         let present = share.replicas;
@@ -570,7 +571,7 @@ proptest! {
         }
     }
 
-    /// With numbers, a scale up takes no pod away.
+    /// With numbers, a scale up deletes no pod.
     #[test]
     fn scaling_up_takes_no_pod_away(total in 0..30, more in 0..30, mut subsets in any_subsets()) {
         for subset in &mut subsets {

@@ -1,5 +1,5 @@
-//! `tests/openkruise.json` has what OpenKruise's own types make of templates: HEAD's of v1beta1, 1.9.0's of v1alpha1 (both
-//! with Kubernetes' libraries 1.32).
+//! `tests/openkruise.json` has the output of OpenKruise's own types for templates: HEAD's for
+//! v1beta1, 1.9.0's for v1alpha1 (both with Kubernetes' libraries 1.32).
 
 use berth_workload::objects::pod::Metadata;
 use proptest::prelude::*;
@@ -146,7 +146,7 @@ fn openkruise_s_revision_is_recognised() {
 fn another_template_is_a_new_revision() {
     let facts = facts();
     for (at, fact) in facts.iter().enumerate() {
-        // Those of 1.9.0 and HEAD can mean the same, and so do templates with zeros written out.
+        // Facts of 1.9.0 and HEAD can mean the same, and so do templates with zeros written out.
         let is_like = |other: &Fact| {
             meaning::same(
                 &form::written(&other.stored()),
@@ -355,7 +355,8 @@ fn default_keeps_revision_and_change_makes_one() {
 }
 
 proptest! {
-    /// The name that a workload has stays, whichever defaults are spelt out when, and changes with any real change.
+    /// The name that a workload has stays, regardless of the defaults that are spelt out, and
+    /// changes with any real change.
     #[test]
     fn spelling_keeps_name_and_meaning(
         field in prop::sample::select(KINDS.to_vec()),
@@ -428,7 +429,7 @@ fn new_revision_has_form_of_newest() {
         .into_iter()
         .filter(|fact| fact.workload == "web" && is_whole(fact))
     {
-        // The newest has another image, and tells the form alone.
+        // The newest revision has another image, and shows the form alone.
         let fields = fact.template.as_object().unwrap();
         let (field, _) = fields
             .iter()

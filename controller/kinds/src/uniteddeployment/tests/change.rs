@@ -17,7 +17,7 @@ fn unchanged_workload_needs_no_write() {
             ..Source::new(kind)
         };
         let mut object = source.object();
-        // Defaults of the server, an edit by hand, and a patch whose bytes differ.
+        // Defaults of the apiserver, an edit by hand, and a patch whose bytes differ.
         object["spec"]["template"]["spec"]["dnsPolicy"] = json!("ClusterFirst");
         object["spec"]["revisionHistoryLimit"] = json!(10);
         object["spec"]["minReadySeconds"] = json!(5);

@@ -1,4 +1,4 @@
-//! What a UnitedDeployment says of a subset whose pods do not get ready.
+//! The messages of a UnitedDeployment about a subset whose pods do not get ready.
 
 use super::world::World;
 use super::*;

@@ -139,7 +139,7 @@ fn adaptive_gives_away_what_finds_no_node() {
             .status
             .clone()
     };
-    // Nothing waits any more, so the subset recovers, and keeps what others serve.
+    // No pod waits any more, so the subset recovers, and keeps the replicas that others serve.
     assert_eq!(schedulable(&world), "True");
     world.cut_off.clear();
     world.set("/spec/replicas", json!(5));

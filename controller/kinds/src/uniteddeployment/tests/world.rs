@@ -1,4 +1,4 @@
-//! Rounds of a UnitedDeployment against workloads whose pods start at once where their subset has nodes.
+//! Rounds of a UnitedDeployment with workloads whose pods start at once if their subset has nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::*;
 
-/// What the apiserver has.
+/// The objects in the apiserver.
 pub(super) struct World {
     pub(super) united: Value,
     /// Kind and object.
@@ -102,7 +102,8 @@ impl World {
         }
     }
 
-    /// Rounds and the workloads' controllers in turn, one second each, until nothing is written for a while.
+    /// Runs rounds and the workloads' controllers in turn, one second each, until nothing is
+    /// written for a while.
     pub(super) fn rest(&mut self) {
         let mut idle = 0;
         for _ in 0..400 {
@@ -221,7 +222,8 @@ impl World {
         }
     }
 
-    /// Each workload brings its pods to its spec: old ones beyond the partition are replaced at once.
+    /// Each workload brings its pods to its spec: old pods beyond the partition are replaced at
+    /// once.
     fn run_workloads(&mut self) {
         for at in 0..self.workloads.len() {
             let (kind, it) = self.workloads[at].clone();

@@ -1,4 +1,4 @@
-//! Which containers are to blame.
+//! The containers that cause a blocked update.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn reason(set: &mut Snapshot, seconds: i64) -> Option<String> {
     told(set, &Outcome::default(), seconds).map(|c| c.reason)
 }
 
-/// Two containers, of which the second has its own status.
+/// Two containers; the second has its own status.
 fn two(main: Value, side: Value) -> Value {
     let mut statuses = [
         json!({"name": "main", "ready": false}),
@@ -71,7 +71,7 @@ fn a_loop_that_was_told_is_over_with_the_container_that_ran_in_it() {
     }
 }
 
-/// A pod that crashed, and is ready since so many seconds after the beginning.
+/// A pod that crashed, and has been ready since this many seconds after the beginning.
 fn ready_since(seconds: i64) -> Value {
     let mut pod = crash(json!({"running": {}}));
     pod["status"]["containerStatuses"][0]["ready"] = json!(true);
@@ -203,7 +203,7 @@ fn a_container_that_was_restarted_once_hides_no_failure_of_another() {
     }
 }
 
-/// It fails because the others are not ready, and may do without them what it will.
+/// The container fails because the others are not ready, and may work once they are.
 #[test]
 fn a_container_whose_turn_has_not_come_is_not_to_blame() {
     let loops = json!({"restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
@@ -222,7 +222,7 @@ fn a_container_whose_turn_has_not_come_is_not_to_blame() {
         "{}",
         cause.message
     );
-    // Its turn has come.
+    // All containers before it are ready.
     pod["status"]["containerStatuses"][0]["ready"] = json!(true);
     assert_eq!(
         reason(&mut with(&set, &pod), 61).as_deref(),

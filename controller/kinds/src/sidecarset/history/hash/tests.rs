@@ -1,6 +1,7 @@
-//! Facts about OpenKruise 1.9: `vectors.json` has, for specs made for it, the text that it hashes and both hashes, as
-//! its own functions give them; those of an empty policy of shared devices follow from Go's encoder, which leaves out a
-//! type that is not said. In v1alpha1 they are the same.
+//! Facts about OpenKruise 1.9. `vectors.json` has specs, and for each the text that OpenKruise
+//! hashes and both hashes, as its own functions give them. The hashes of an empty policy of shared
+//! devices follow from Go's encoder, which leaves out a type that is not set. In v1alpha1 the
+//! hashes are the same.
 
 use serde::Deserialize;
 
@@ -57,7 +58,7 @@ fn an_image_is_in_the_first_hash_only() {
         .into_iter()
         .filter(|fact| !fact.spec.containers.is_empty())
     {
-        // The default of the pull policy looks at the tag.
+        // The default of the pull policy depends on the tag.
         fact.spec.containers[0]
             .container
             .insert("imagePullPolicy".to_owned(), json!("Never"));

@@ -10,7 +10,7 @@ fn of_image(image: &str, revision: &str) -> SidecarSet {
     serde_json::from_value(json!({"metadata": {"name": "log"}, "spec": spec})).unwrap()
 }
 
-/// A revision with the data of another spec, and its name with so many collisions.
+/// A revision with the data of another spec, and a name after this many collisions.
 fn revision_of(set: &SidecarSet, collisions: i32, annotations: &Value) -> Arc<Revision> {
     let data = revisions::data(&set.spec);
     let name = revision_name("log", &hash(&data, collisions));

@@ -9,7 +9,7 @@ fn policy(mode: &str, regex: &str, limits: [&str; 2], requests: [&str; 2]) -> Re
     .unwrap()
 }
 
-/// A container by what it may use and what it asks for, CPU and memory each; an empty text is none.
+/// A container with its limits and its requests, CPU and memory each; an empty text is none.
 fn container(name: &str, limits: [&str; 2], requests: [&str; 2]) -> Value {
     let section = |amounts: [&str; 2]| {
         let amounts = ["cpu", "memory"]
@@ -91,7 +91,7 @@ fn resources_come_from_those_of_the_containers() {
             vec![&free],
             json!({"requests": {"cpu": "0", "memory": "1Gi"}}),
         ),
-        // The apiserver gives a container that has a limit alone a request for it.
+        // The apiserver gives a container with a limit alone a request of the same amount.
         (
             policy("sum", "", ["", ""], ["cpu*50%", "memory"]),
             vec![&main, &limited, &free],

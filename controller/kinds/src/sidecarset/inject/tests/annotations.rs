@@ -1,4 +1,4 @@
-//! What a pod says of its SidecarSets, and what they say on it.
+//! The annotations by which a pod records its SidecarSets, and those that SidecarSets put on it.
 
 use serde_json::json;
 

@@ -41,7 +41,7 @@ fn unknown_fields_reach_pods_from_each_list() {
         json!([{"name": "v", "mountPath": "/v", "isNew": unknown::value(1)}]);
     brings["containers"][0]["name"] = json!("agent");
     brings["initContainers"][0]["name"] = json!("agent-init");
-    // And what the pod itself has stays.
+    // The parts of the pod itself stay, too.
     let mut old = unknown::template("main:1", &unknown::value(1));
     old["spec"]["volumes"] = json!([]);
     let mut new = injected(&old, &[set("a", brings)]);

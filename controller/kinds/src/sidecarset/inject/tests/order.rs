@@ -1,4 +1,4 @@
-//! The order in which containers start, by what the pod has and what SidecarSets bring.
+//! The order in which containers start, from the pod's containers and those of SidecarSets.
 
 use berth_api::names::annotation::{
     CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED,
@@ -28,7 +28,7 @@ fn barrier(pod: &str, key: &str) -> Value {
     json!({"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": reference}})
 }
 
-/// For what the containers of a pod wait, as `container=ConfigMap/key`.
+/// The keys that the containers of a pod wait for, as `container=ConfigMap/key`.
 fn waits(pod: &Value) -> Vec<String> {
     let mut waits = Vec::new();
     for container in pod["spec"]["containers"].as_array().unwrap() {
@@ -159,7 +159,7 @@ fn sidecar_without_a_priority_waits_for_no_own_one() {
             "name": "log", "image": "a:1", "podInjectPolicy": place, "shareVolumePolicy": {"type": "enabled"},
         })
     };
-    // The path would bring the variable, and the last place, into the sidecar.
+    // The path would put the variable, and so the last position, into the sidecar.
     let mut main = of("main", Some("-9"));
     main["volumeMounts"] =
         json!([{"name": "v", "mountPath": "/v", "subPathExpr": "$(KRUISE_CONTAINER_PRIORITY)"}]);

@@ -1,4 +1,4 @@
-//! Replacements that fail, are held by a budget, or come before the pod goes.
+//! Replacements that fail, that a budget holds, or that come before the pod is deleted.
 
 use berth_api::names::annotation::SURGE_ON_EVICTION;
 use berth_api::names::label::POD_TEMPLATE_HASH;
@@ -171,7 +171,7 @@ fn pod_with_replacement_first_keeps_its_turn() {
         (leader.record(), condition(&leader.status).0.as_str()),
         (("a", false), "Replacing")
     );
-    // Its budget has it taken from its ReplicaSet, which makes another.
+    // A budget has the pod taken from its ReplicaSet, which creates another.
     let mut released = of("t1", "a", "apps/v1 Deployment");
     released["metadata"]["ownerReferences"][0]["controller"] = json!(false);
     released["metadata"]["labels"][POD_TEMPLATE_HASH] = json!("released-a");
@@ -189,7 +189,7 @@ fn pod_with_replacement_first_keeps_its_turn() {
     assert_eq!(leader.record(), ("a", true));
     leader.round(50, &pods[1..], &ok);
     assert_eq!(leader.record(), ("c", false));
-    // Where none comes, the workload is lost after five minutes.
+    // If no successor comes, the workload is lost after five minutes.
     let mut leader = Leader {
         status: Value::Null,
         turns: Arc::default(),
@@ -210,7 +210,7 @@ fn pod_with_replacement_first_keeps_its_turn() {
         tried += leader.round(second, &[pods[1].clone()], &first).len();
     }
     assert_eq!((leader.record(), tried), (("c", true), 30));
-    // Repair begins no turn for a pod that goes anyhow.
+    // Repair begins no turn for a pod that is being deleted anyway.
     let mut leader = Leader::default();
     leader.round(0, &[released, new], &ok);
     assert!(

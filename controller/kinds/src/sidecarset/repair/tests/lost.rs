@@ -10,7 +10,7 @@ fn within(namespace: &str, mut pod: Value) -> Value {
     pod
 }
 
-/// A pod that came later, and lacks the containers as those before.
+/// A pod that was created later, and lacks the containers, too.
 fn bad(name: &str, owner: &str) -> Value {
     let mut pod = bare_of(name, owner);
     pod["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
@@ -187,7 +187,8 @@ fn namespaces_stop_alone_until_three_have_stopped() {
             .count();
         assert_eq!(told, usize::from(expected == "Stopped"), "{what}");
         if expected == "Stopped" {
-            // It says so once, and then tries those again, and no other.
+            // The status says so once. Then repair tries pods of these workloads again, and no
+            // other.
             let (plan, again) = round_at(1031, &next, &pods);
             assert_eq!((plan.events.len(), &again), (0, &next), "{what}");
             assert_eq!(
@@ -245,7 +246,7 @@ fn repair_takes_pods_of_namespaces_in_turns() {
     };
     let (mut status, mut order, mut turns) = (Value::Null, Vec::new(), Arc::<Turns>::default());
     for second in 0..8 {
-        // Of each of them nothing comes: it is not let go.
+        // No replacement succeeds, because the apiserver refuses each.
         let now = Timestamp::from_second(100 * second).unwrap();
         let snapshot = Snapshot {
             turns: turns.clone(),

@@ -16,7 +16,7 @@ fn speaking(mut pod: Value, status: &str, message: &str) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).unwrap())
 }
 
-/// What a plan writes into conditions, as status, reason and message.
+/// The conditions that a plan writes, as status, reason and message.
 fn written(plan: &Plan) -> Vec<[String; 3]> {
     let of = |action: &Action| match action {
         Action::PatchPodStatus {

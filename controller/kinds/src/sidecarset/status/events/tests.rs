@@ -50,7 +50,7 @@ fn what_became_of_a_pod_is_told_of_no_other_pod_by_its_name() {
 fn nothing_is_told_of_what_was_not_tried() {
     let pod = hot_pod(["mesh:1", "mesh:2"], "h2", "mesh-2", [true, true]);
     let mut snapshot = hot_snapshot(&[pod], json!({}));
-    // Without the revision nothing goes on.
+    // Without the revision the plan stops.
     snapshot.revisions.clear();
     let plan = decide(&snapshot, NOW);
     for (resource, told) in [(CONTROLLER_REVISIONS, 0), (IMAGE_PULL_JOBS, 1)] {

@@ -5,7 +5,7 @@ use super::*;
 use crate::sidecarset::tests::{NOW, snapshot};
 use crate::sidecarset::{decide, status};
 
-/// The condition `InjectionReady`, and what `explain` prints as waiting.
+/// The condition `InjectionReady`, and the waits that `explain` prints.
 fn told(is_any: bool, left_out: &[(LeftOut, &str)], has_selector: bool) -> ([String; 3], String) {
     let selector = json!({"/spec/namespaceSelector": {"matchLabels": {"team": "a"}}});
     let mut snapshot = snapshot(&if has_selector { selector } else { json!({}) }, &[]);

@@ -7,7 +7,8 @@ use super::*;
 use crate::sidecarset::annotations_to_read;
 use crate::sidecarset::tests::{NOW, pod, snapshot};
 
-/// Four pods of two namespaces that are to get `agent:2`, by a SidecarSet with this annotation, if it has one.
+/// Four pods of two namespaces that must get `agent:2`, by a SidecarSet with this annotation, if
+/// any.
 fn outdated(waits: Option<&str>) -> Snapshot {
     let pods = ["a", "b", "c", "d"].map(|name| {
         let mut pod = pod(name, "h1", true);

@@ -1,4 +1,4 @@
-//! Whose turn it is, by table and in whole rollouts of several namespaces.
+//! The turns of namespaces and pods, by tables and in whole rollouts of several namespaces.
 
 use berth_workload::objects::resource::{CONTROLLER_REVISIONS, PODS};
 use berth_workload::plan::{Deed, Failure};
@@ -15,13 +15,13 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// A pod of this namespace whose uid is both.
+/// A pod of this namespace. Its uid is made of namespace and name.
 fn of(namespace: &str, name: &str, hash: &str) -> Value {
     let mut pod = pod(name, hash, true);
     pod["metadata"]["namespace"] = json!(namespace);
     pod["metadata"]["uid"] = json!(format!("{namespace}/{name}"));
     if name.starts_with("fake") {
-        // The newest one, which comes first.
+        // The newest pod, which comes first.
         pod["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
     }
     pod
@@ -57,8 +57,8 @@ fn patches(plan: &Plan) -> Vec<String> {
     actions.map(uid).collect()
 }
 
-/// A rollout in which each update is done at once, but that of pods of which the apiserver takes no
-/// patch.
+/// A rollout in which each update is done at once, except for pods whose patches the apiserver
+/// refuses.
 struct World {
     pods: Vec<Value>,
     turns: Arc<Turns>,
@@ -148,8 +148,9 @@ fn old(pod: &Value) -> Value {
     of(namespace, name, "h1")
 }
 
-/// A pod that a budget holds is not set aside: it is tried again and again, after all others. A pod that another writer changed first
-/// is the next one of its namespace again, and other namespaces have their turns.
+/// A pod that a budget holds is not set aside: it is tried repeatedly, after all others. A pod that
+/// another writer changed first is the next one of its namespace again, and other namespaces have
+/// their turns.
 #[test]
 fn failed_pod_waits_for_others_whatever_the_code() {
     for (code, is_aside) in [

@@ -33,7 +33,8 @@ pub use news::{News, is_another};
 pub use places::node_of;
 pub use status::is_urgent;
 
-/// All that a decision about one DaemonSet reads. `nodes` has all nodes, and `ended` is by node name.
+/// All that a decision about one DaemonSet reads. `nodes` has all nodes, and `ended` is by node
+/// name.
 pub type Snapshot = pod_owner::Snapshot<DaemonSetOwner>;
 
 /// The parts that only a DaemonSet's snapshot has.

@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub view: View,
     /// Whether the apiserver calls the webhook before pods are taken out of service.
     pub asked: Asked,
-    /// What each budget of `spec.federation` contributes, in its order.
+    /// The contribution of each budget of `spec.federation`, in its order.
     pub others: Vec<Other>,
     /// Groups of those budgets that are in other clusters and may select the same pods, by their
     /// indexes.

@@ -32,7 +32,7 @@ const NAMED: usize = 3;
 pub struct Snapshot {
     /// The node.
     pub node: Arc<Node>,
-    /// The NodeImage of its name, where there is one.
+    /// The NodeImage of its name, if it exists.
     pub image: Option<Arc<NodeImage>>,
 }
 

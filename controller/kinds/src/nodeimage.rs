@@ -28,16 +28,16 @@ pub use join::{Join, is_joining, may_end_a_wait};
 pub struct Snapshot {
     /// The name of the node and of its NodeImage.
     pub name: String,
-    /// The node, where there is one.
+    /// The node, if it exists.
     pub node: Option<Arc<Node>>,
-    /// Its NodeImage, where there is one.
+    /// Its NodeImage, if it exists.
     pub image: Option<Arc<NodeImage>>,
     /// The pods on the node that a CloneSet manages. The daemon inspects no others.
     pub pods: Vec<Arc<Pod>>,
     /// The pods on the node whose containers are named in ContainerRecreateRequests, with all of
     /// these requests.
     pub requested: Vec<Requested>,
-    /// The ImagePullJobs that [`owners`] names, where they exist.
+    /// The ImagePullJobs that [`owners`] names, if they exist.
     pub jobs: Vec<Arc<ImagePullJob>>,
     /// The uids of ImagePullJobs that exist and cannot be read: their entries stay.
     pub unreadable_jobs: Vec<String>,

@@ -1,4 +1,5 @@
-//! SidecarSet: containers that pods get when they are created, and that are updated in place afterwards.
+//! SidecarSet: containers that pods get when they are created, and that are updated in place
+//! afterwards.
 //!
 //! The form of a pod is a pure function of the pod, as untyped JSON, and of the SidecarSets that
 //! match it ([`inject`]). Applied to its own result, the function changes nothing. A pod records
@@ -66,9 +67,9 @@ pub struct Snapshot {
     pub revisions: Vec<Arc<Revision>>,
     /// By node name: what the daemons report, for the nodes of the pods.
     pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
-    /// Its ImagePullJobs; `None` where that kind is not served.
+    /// Its ImagePullJobs; `None` if the apiserver does not serve that kind.
     pub jobs: Option<Vec<Arc<ImagePullJob>>>,
-    /// What is turned on.
+    /// Feature gates.
     pub gates: Gates,
     /// Annotations of its patchPodMetadata that administrators allow.
     pub allowed: BTreeSet<String>,
@@ -87,7 +88,7 @@ pub struct Snapshot {
     /// The turns so far, and the pods whose last change failed.
     pub turns: Arc<Turns>,
     /// By uid: the pods that cannot be read in the version that they have now, each with the cause.
-    /// The other fields have what the controller read last.
+    /// The other fields have the version that the controller read last.
     pub unreadable: BTreeMap<Box<str>, String>,
 }
 

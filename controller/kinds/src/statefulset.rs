@@ -33,13 +33,15 @@ pub use blocked::nodes_to_watch;
 pub use places::{former_claims, names_to_look_at};
 pub use settings::ordinals;
 
-/// All that a decision about one StatefulSet reads. Its pods are named after it; `strays` has the others that it controls.
+/// All that a decision about one StatefulSet reads. `pods` are named after it; `strays` has the
+/// other pods that it controls.
 pub type Snapshot = pod_owner::Snapshot<StatefulSetOwner>;
 
-/// What only a StatefulSet's snapshot has.
+/// The parts that only a StatefulSet's snapshot has.
 #[derive(Debug, Clone, Default)]
 pub struct StatefulSetOwner {
-    /// Pods that it does not control and that have names of its pods, by name ([`names_to_look_at`]).
+    /// Pods that it does not control and that have names of its pods, by name
+    /// ([`names_to_look_at`]).
     pub others: BTreeMap<Box<str>, Arc<Pod>>,
     /// Claims with the names that its pods' claims have, by name, regardless of their owners; those
     /// of earlier claim templates ([`former_claims`]), too.

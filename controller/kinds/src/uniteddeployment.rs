@@ -1,4 +1,5 @@
-//! UnitedDeployment: one workload for each domain, among which the replicas of one application are divided.
+//! UnitedDeployment: one workload for each domain, among which the replicas of one application are
+//! divided.
 //!
 //! Each round reads the subsets ([`round`]): the workload of each, whether its nodes have capacity
 //! ([`schedulability`]), and its number of replicas ([`division`]). The plan follows from the
@@ -53,8 +54,8 @@ pub struct Snapshot {
     pub workloads: Vec<SubsetWorkload>,
     /// The revisions that it controls, sorted oldest first.
     pub revisions: Vec<Arc<Revision>>,
-    /// Revisions of its namespace that no object controls, and those of an earlier UnitedDeployment of its
-    /// name that workloads have.
+    /// Revisions of its namespace that no object controls, and those of an earlier UnitedDeployment
+    /// of its name that workloads have.
     pub orphans: Vec<Arc<Revision>>,
     /// The pods of its namespace that have a subset's name in their labels.
     pub pods: Vec<Arc<Pod>>,
@@ -118,8 +119,8 @@ impl SubsetWorkload {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether the pod is one of its own. A Deployment's pods belong to a ReplicaSet whose name has the
-    /// Deployment's name and the pods' template hash.
+    /// Whether the pod is one of its own. A Deployment's pods belong to a ReplicaSet whose name has
+    /// the Deployment's name and the pods' template hash.
     pub fn has_pod(&self, pod: &Pod) -> bool {
         let Some(owner) = pod.metadata.controller() else {
             return false;

@@ -180,7 +180,7 @@ fn tree(tokens: &[String], at: &mut usize, prefix: &Module, found: &mut Vec<Modu
     found.push(path);
 }
 
-/// The path from the crate's root, where it begins in a module of the crate.
+/// The path from the crate's root, if it begins in a module of the crate.
 fn absolute(all: &BTreeSet<Module>, here: &Module, path: &Module) -> Option<Module> {
     let (mut base, mut rest) = (here.clone(), path.as_slice());
     match path.first()?.as_str() {

@@ -193,7 +193,7 @@ fn ordered(value: &Value, is_map: bool) -> String {
     }
 }
 
-/// Go writes these so that JSON may stand in HTML.
+/// Escapes the characters that Go escapes so that HTML may contain the JSON.
 fn escaped(json: &str) -> String {
     json.replace('&', "\\u0026")
         .replace('<', "\\u003c")

@@ -30,7 +30,8 @@ const EVENT: &str = "RecreatingFailedPod";
 pub struct Ended {
     /// The number of times.
     pub count: ended::Ended,
-    /// When the youngest pod of the last replacement was created, by the apiserver's clock: younger pods are successors.
+    /// When the youngest pod of the last replacement was created, by the apiserver's clock: younger
+    /// pods are successors.
     pub youngest: Option<Timestamp>,
 }
 

@@ -6,7 +6,7 @@ use berth_workload::update::podset;
 
 use super::Snapshot;
 
-/// The instance id of a pod or a claim; empty where there is none.
+/// The instance id of a pod or a claim; empty if it has none.
 pub(super) fn instance(metadata: &Metadata) -> &str {
     metadata
         .label(label::CLONESET_INSTANCE_ID)

@@ -1,4 +1,5 @@
-//! The CloneSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
+//! The CloneSet's spec as decisions use it: with defaults and absolute numbers, and refused if it
+//! is invalid.
 
 use berth_api::IntOrString;
 use berth_api::names::annotation::SURGE_ON_EVICTION;

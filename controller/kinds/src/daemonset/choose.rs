@@ -142,12 +142,12 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// May the node have the update revision?
+    /// Whether the node may have the update revision.
     pub(super) fn is_allowed(&self, node: &str) -> bool {
         self.allowed.contains(node)
     }
 
-    /// Is it the node's turn to be updated?
+    /// Whether the node may be updated now.
     pub(super) fn is_in_turn(&self, node: &str) -> bool {
         self.is_allowed(node) && self.in_zone.as_ref().is_none_or(|zone| zone.contains(node))
     }

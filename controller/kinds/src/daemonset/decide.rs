@@ -90,7 +90,8 @@ impl PodOwner for DaemonSetOwner {
         settings(snapshot, template, places.wanted().count())
     }
 
-    /// Merges revisions of one content, and waits for a revision that the DaemonSet is about to adopt.
+    /// Merges revisions of the same content, and waits for a revision that the DaemonSet is about
+    /// to adopt.
     fn revisions(
         snapshot: &Snapshot,
         template: &Value,

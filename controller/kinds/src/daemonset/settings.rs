@@ -1,4 +1,5 @@
-//! The DaemonSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
+//! The DaemonSet's spec as decisions use it: with defaults and absolute numbers, and refused if it
+//! is invalid.
 
 use berth_api::IntOrString;
 use berth_api::v1beta1::daemonset::{

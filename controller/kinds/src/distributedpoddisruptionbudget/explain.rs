@@ -72,7 +72,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     lines
 }
 
-/// What another budget contributes, in words.
+/// The text about the contribution of another budget.
 fn brings(other: &FederatedStatus) -> String {
     let name = format!("{} {}", other.kind, place(other));
     let name = name.trim();

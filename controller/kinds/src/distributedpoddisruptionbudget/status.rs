@@ -23,7 +23,7 @@ type Status = DistributedPodDisruptionBudgetStatus;
 /// The reason and the message why a budget cannot be counted.
 type Blocked = (&'static str, String);
 
-/// The status to write. Equal to the one that the budget has when nothing changed.
+/// The status to write. It equals the budget's present status if nothing changed.
 pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBudgetStatus {
     let mut next = snapshot.budget.status.clone().unwrap_or_default();
     next.observed_generation = snapshot.budget.metadata.generation.unwrap_or_default();
@@ -243,7 +243,8 @@ fn set_conditions(
     set(conditions, child::told(&snapshot.keeps, name, now));
 }
 
-/// The condition that says whether the budgets of `spec.federation` have answered; `None` where there are none.
+/// The condition that says whether the budgets of `spec.federation` have answered; `None` if there
+/// are none.
 fn federation_condition(
     snapshot: &Snapshot,
     federated: &[FederatedStatus],

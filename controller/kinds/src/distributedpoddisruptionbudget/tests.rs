@@ -452,7 +452,8 @@ fn what_was_taken_back_is_counted_at_once_and_a_newer_view_of_the_same_is_no_cha
     );
 }
 
-// First the finalizer, then the promise; and back in the other order, after the time for which it was given.
+// The finalizer comes first, then the floor in the status. They are removed in the opposite order,
+// after the time that the floor was valid for.
 #[test]
 fn a_floor_binds_from_before_it_is_told_until_nobody_counts_on_it() {
     let three = [("a", true), ("b", true), ("c", true)];

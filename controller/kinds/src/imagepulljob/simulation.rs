@@ -221,7 +221,7 @@ impl World {
         self.act(&snapshot)
     }
 
-    /// Acts on a snapshot, which may be old by now.
+    /// Acts on a snapshot, which may be outdated.
     pub(super) fn act(&mut self, snapshot: &Snapshot) -> Plan {
         let plan = decide(snapshot, self.now);
         let outcome = self.execute(&plan);

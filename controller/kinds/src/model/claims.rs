@@ -1,4 +1,5 @@
-//! Claims in the small world of tests: an apiserver that keeps them while a pod uses them, and garbage collection.
+//! Claims in the small world of tests: an apiserver that keeps them while a pod uses them, and
+//! garbage collection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

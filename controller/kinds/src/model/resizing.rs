@@ -107,7 +107,8 @@ pub(crate) fn sync(pod: &mut Value, refuses: &str) -> bool {
     false
 }
 
-/// Gives the pod the record of an update to its own revision whose resources its spec lacks, as after the apiserver's refusal.
+/// Gives the pod the record of an update to its own revision whose resources its spec lacks, as
+/// after the apiserver's refusal.
 pub(crate) fn lack(pod: &mut Value) {
     let labels = &mut pod["metadata"]["labels"];
     let record = json!({

@@ -41,7 +41,7 @@ pub(crate) fn value(number: i32) -> Value {
     json!({"list": [{"text": "", "flag": false, "zero": 0}], "empty": {}, "number": number})
 }
 
-/// Where a pod lacks the field with this value.
+/// The paths at which a pod lacks the field with this value.
 pub(crate) fn lacking(pod: &Value, value: &Value) -> Vec<&'static str> {
     let has = |place: &str| {
         let holder = pod.pointer(place);

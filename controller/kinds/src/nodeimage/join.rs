@@ -56,7 +56,7 @@ pub fn is_joining(image: Option<&NodeImage>) -> bool {
     })
 }
 
-/// Does the job serve nodes that join?
+/// Whether the job adds entries to joining nodes.
 fn serves_joining(job: &ImagePullJob) -> bool {
     let ends = job.spec.template.completion_policy.type_ == CompletionPolicyType::Always;
     let is_over = job

@@ -1,4 +1,4 @@
-//! What to do next for a SidecarSet.
+//! Decides about a SidecarSet.
 
 mod patch;
 mod told;

@@ -127,8 +127,8 @@ pub fn is_injected(pod: &Pod, set: &str) -> bool {
     }
 }
 
-/// Does the pod have a container of the SidecarSet, with the webhook's mark? Annotations are no
-/// proof, because each user who may change the pod may write them.
+/// Whether the pod has a container of the SidecarSet, with the webhook's mark. Annotations are no
+/// proof, because each user with write access to the pod may write them.
 pub fn has_container(pod: &Pod, spec: &SidecarSetSpec) -> bool {
     let in_lists = |(sidecar, list)| {
         sidecar::names_in_pod(sidecar, list)

@@ -1,5 +1,6 @@
-//! Pods that lack the containers are replaced, as the annotation `apps.kruise.io/sidecarset-repair` asks: one after the other, the
-//! next when the one before has a successor that has the containers and is ready.
+//! Replaces pods that lack the containers, as the annotation `apps.kruise.io/sidecarset-repair`
+//! asks: one after the other, the next pod when the previous one has a successor that has the
+//! containers and is ready.
 //!
 //! The status names the pod before the controller writes anything to the pod. So after a crash the
 //! next leader does the same again, and takes no second pod. The record identifies the successor: a
@@ -49,7 +50,8 @@ pub(super) use turn::{REFUSED, Scope, Turn};
 /// is for clocks that differ.
 const APART: SignedDuration = SignedDuration::from_secs(2);
 
-/// The number of pods that are out of service for repair, or about to be, and the pods that have no successor.
+/// The number of pods that are out of service for repair, or about to be, and the pods that have no
+/// successor.
 pub(super) fn reserved(
     snapshot: &Snapshot,
     members: &[Member<'_>],
@@ -176,7 +178,7 @@ fn begin<'a>(
     Turn::Begins(pod, begun(pod, newest, lost, now))
 }
 
-/// The reason why the last pod was not let go, as the condition has it until another pod is next.
+/// The reason why the last pod was refused, as the condition has it until another pod is next.
 fn refusal(snapshot: &Snapshot, last: &SidecarSetRepair) -> String {
     let pod = format!("pod {}/{} ", last.namespace, last.pod);
     let mut conditions = snapshot
@@ -209,8 +211,9 @@ pub(super) fn set_aside(
         .held(&pod.metadata.uid, &snapshot.hashes.hash, now)
 }
 
-/// The next pod: of the namespace after the one that had the last turn, and there the one after its
-/// own last pod. So a namespace keeps no other waiting, and a pod that is not let go no other pod.
+/// The next pod: from the namespace after the one that had the last turn, the pod after that
+/// namespace's own last pod. So no namespace keeps another one waiting, and no refused pod keeps
+/// another pod waiting.
 fn next<'a>(
     lacking: impl Iterator<Item = &'a Arc<Pod>>,
     last: Option<&SidecarSetRepair>,

@@ -83,7 +83,7 @@ pub fn hot_pair(name: &str) -> [String; 2] {
     [format!("{name}-1"), format!("{name}-2")]
 }
 
-/// The names that it has in a pod: two of a hot pair, else its own.
+/// Its names in a pod: two for a hot pair, otherwise its own.
 pub fn names_in_pod(sidecar: &SidecarContainer, list: List) -> Vec<String> {
     let name = name(sidecar);
     if is_hot(sidecar, list) {
@@ -93,7 +93,7 @@ pub fn names_in_pod(sidecar: &SidecarContainer, list: List) -> Vec<String> {
     }
 }
 
-/// Where it stands among the pod's containers.
+/// Its position among the pod's containers.
 pub fn place(sidecar: &SidecarContainer, list: List) -> PodInjectPolicy {
     sidecar.pod_inject_policy.unwrap_or(match list {
         List::Init => PodInjectPolicy::AfterAppContainer,

@@ -121,7 +121,7 @@ fn repair(
     let turn = if Scope::of(snapshot) == Scope::Nobody {
         Turn::Off
     } else {
-        // The refusal of the spec says what is wrong with it.
+        // The refusal of the spec names its problem.
         let Ok(settings) = settings else { return old };
         let held = |member: &Member<'_>| held(snapshot, latest, member, now).map(|(why, _)| why);
         let unavailable = choose(settings, members, held).unavailable;

@@ -25,8 +25,9 @@ use serde_json::{Value, json};
 use super::Snapshot;
 use super::places::Places;
 
-/// On a claim, from its creation: the StatefulSet that may own it. A policy of the chart lets the controller's account write it on new
-/// claims, and give owners to claims that have it: a claim whose owner is gone is deleted, with its data.
+/// On a claim, from its creation: the StatefulSet that may own it. A policy of the chart lets the
+/// controller's account write it on new claims, and give owners to claims that have it: a claim
+/// whose owner is gone is deleted, with its data.
 pub(super) const OWNED_BY: &str = "apps.kruise.io/owned-by-asts";
 
 /// The claim templates for the new pods of one decision: each is read once, when the first pod
@@ -244,8 +245,9 @@ fn change_owners<'a>(
     })
 }
 
-/// Whether the policy of the chart lets the controller's account give the claim an owner: the account that made the claim, or an
-/// administrator, has annotated it, or an Advanced StatefulSet owns it already.
+/// Whether the policy of the chart lets the controller's account give the claim an owner: the
+/// account that made the claim, or an administrator, has annotated it, or an Advanced StatefulSet
+/// owns it already.
 fn may_be_owned(claim: &Claim) -> bool {
     let owners = &claim.metadata.owner_references;
     claim.metadata.annotation(OWNED_BY).is_some()

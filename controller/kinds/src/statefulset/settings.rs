@@ -1,4 +1,5 @@
-//! The StatefulSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
+//! The StatefulSet's spec as decisions use it: with defaults and absolute numbers, and refused if
+//! it is invalid.
 
 use berth_api::IntOrString;
 use berth_api::v1beta1::statefulset::{
@@ -158,7 +159,7 @@ fn partition(
 /// The ordinals of the pods.
 ///
 /// # Errors
-/// The field below `spec`, and what is wrong with it.
+/// The field below `spec`, and its problem.
 pub fn ordinals(
     spec: &StatefulSetSpec,
     counts_start: bool,

@@ -14,9 +14,9 @@ struct Selecting {
     selector: LabelSelector,
 }
 
-/// Whether a workload of the UnitedDeployment's namespace may become that of a subset without one: it
-/// has no controller, is not being deleted, has the labels of the selector and of the subset, and
-/// selects the pods that the subset's workload selects, because no workload can change that. An
+/// Whether a workload of the UnitedDeployment's namespace may become that of a subset without one:
+/// it has no controller, is not being deleted, has the labels of the selector and of the subset,
+/// and selects the pods that the subset's workload selects, because no workload can change that. An
 /// empty selector adopts nothing.
 pub(super) fn is_orphan_of(
     selector: &LabelSelector,

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use super::render::{SUBSET_NODES, Workload, texts};
 use super::subset_kind::SubsetKind;
 
-/// The JSON merge patch that makes the existing object the wanted workload; `None` where they agree.
+/// The JSON merge patch that makes the existing object the wanted workload; `None` where they
+/// agree.
 ///
 /// A workload of the wanted revision, patch and nodes changes in replicas and partition alone, and
 /// gets the label with its subset back, so that no other rendering than OpenKruise's restarts a
@@ -77,8 +78,9 @@ fn metadata(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Optio
 }
 
 /// Whether the existing object was made from the wanted one's template and subset. Patches are
-/// compared as JSON, because OpenKruise keeps the bytes that it read. The nodes differ where a subset
-/// left the list and came back between two rounds; workloads from OpenKruise have no hash of them.
+/// compared as JSON, because OpenKruise keeps the bytes that it read. The nodes differ where a
+/// subset left the list and came back between two rounds; workloads from OpenKruise have no hash of
+/// them.
 pub(super) fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
     let text = |field: &str, key: &str| existing.get("metadata")?.get(field)?.get(key)?.as_str();
     let revision = wanted

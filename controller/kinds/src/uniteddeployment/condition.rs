@@ -5,7 +5,7 @@ use berth_workload::objects::condition::whole_seconds;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// A condition in the place of the one before. Its time stays where the status does.
+/// The new condition. Its time is that of the one before, if the status is the same.
 pub(super) fn since(
     before: Option<&UnitedDeploymentCondition>,
     type_: &str,

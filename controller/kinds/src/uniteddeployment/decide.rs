@@ -112,8 +112,8 @@ fn renumbered(revision: &Revision, number: i64) -> Step {
     Step::new(action, reason)
 }
 
-/// An object that an earlier UnitedDeployment of this name still controls. A workload that is created
-/// before its release would be the second one of its subset.
+/// An object that an earlier UnitedDeployment of this name still controls. A workload that is
+/// created before its release would be the second one of its subset.
 fn predecessor(snapshot: &Snapshot) -> Option<String> {
     let workloads = snapshot
         .workloads

@@ -75,7 +75,7 @@ pub enum Reason {
     Ready,
     /// An unschedulable subset keeps its pods and gets no more.
     Unschedulable,
-    /// So many of the pods stand in for pods of other subsets that do not serve yet.
+    /// This many of the pods are substitutes for pods of other subsets that do not serve yet.
     Substitutes(i64),
 }
 

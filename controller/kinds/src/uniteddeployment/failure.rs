@@ -1,7 +1,8 @@
 //! The cause that blocks the workload of a subset, in words for the author of the UnitedDeployment.
 //!
-//! CloneSets and Advanced StatefulSets have the condition `Blocked`, which is passed on. Kubernetes' own
-//! kinds say no more than that a deadline has passed, so that their pods are read here.
+//! CloneSets and Advanced StatefulSets have the condition `Blocked`, which is passed on.
+//! Kubernetes' own kinds say no more than that a deadline has passed, so that their pods are read
+//! here.
 
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Finds the gravest failure. Reserved pods may wait for a node, because others stand in for them.
+    /// Finds the gravest failure. Reserved pods may wait for a node, because substitutes run for
+    /// them.
     pub(super) fn of(
         united: &UnitedDeployment,
         subset: &Subset,

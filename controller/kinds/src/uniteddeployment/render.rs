@@ -22,7 +22,8 @@ use super::subset_kind::SubsetKind;
 pub(super) use field::{Invalid, texts};
 use field::{child, invalid, list, no_object, value};
 
-/// The annotation of a workload that has a hash of the subset's `nodeSelectorTerm` and `tolerations`.
+/// The annotation of a workload that has a hash of the subset's `nodeSelectorTerm` and
+/// `tolerations`.
 pub(super) const SUBSET_NODES: &str = "apps.kruise.io/berth-subset-nodes";
 
 /// The longest patch, in bytes of JSON: the workload has it in an annotation, and the cache reads
@@ -320,7 +321,7 @@ fn add_node_term(pod: &mut Map<String, Value>, added: &NodeSelectorTerm) -> Resu
     Ok(())
 }
 
-/// Replaces the template's partition by the subset's, where the workload has one.
+/// Replaces the template's partition by the subset's, if the workload has one.
 fn set_partition(
     kind: SubsetKind,
     spec: &mut Map<String, Value>,

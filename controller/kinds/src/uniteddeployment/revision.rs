@@ -1,4 +1,5 @@
-//! The history of a UnitedDeployment: a ControllerRevision for each form of `spec.template`, in OpenKruise's bytes.
+//! The history of a UnitedDeployment: a ControllerRevision for each form of `spec.template`, in
+//! OpenKruise's bytes.
 //!
 //! The name of a revision is in the template of every pod, so a takeover that changes it restarts
 //! every pod. A revision is recognised by its meaning, and keeps its name regardless of the
@@ -44,8 +45,8 @@ pub(super) struct History<'a> {
 }
 
 impl History<'_> {
-    /// Looks the template up in the history. Of several revisions that mean the same, a workload's comes first, because
-    /// another name would restart its pods, then the newest.
+    /// Looks the template up in the history. Of several revisions that mean the same, a workload's
+    /// comes first, because another name would restart its pods, then the newest.
     pub(super) fn recognise(&self) -> Recognised {
         let wanted = form::written(self.template);
         let text = revision::form::text(&kept(wanted.clone()));
@@ -64,8 +65,9 @@ impl History<'_> {
         }
     }
 
-    /// The ControllerRevision of a new template, with this number. A CloneSet's template is written in the version of the
-    /// newest revision, and the owner reference names that version, by which the data is read later.
+    /// The ControllerRevision of a new template, with this number. A CloneSet's template is written
+    /// in the version of the newest revision, and the owner reference names that version, by which
+    /// the data is read later.
     pub(super) fn new_revision(&self, mut owner: Value, number: i64) -> Value {
         let is_v1alpha1 = self.template.get(CLONE_SET).is_some_and(Value::is_object)
             && self
@@ -102,8 +104,8 @@ impl History<'_> {
         })
     }
 
-    /// Revisions to delete: the oldest beyond the limit. Revisions that workloads name, and those that are named here (the
-    /// status' and the template's), stay and do not count.
+    /// Revisions to delete: the oldest beyond the limit. Revisions that workloads name, and those
+    /// that are named here (the status' and the template's), stay and do not count.
     pub(super) fn beyond_limit(&self, limit: i32, live: &[&str]) -> Vec<Arc<Revision>> {
         let is_live = |name: &str| self.in_use.contains(name) || live.contains(&name);
         revision::beyond_limit(self.revisions, limit, is_live)
@@ -120,7 +122,8 @@ fn kept(mut written: Map<String, Value>) -> Value {
     json!({"spec": {"template": written}})
 }
 
-/// The labels of the template's workload. OpenKruise gives none to the revisions of a CloneSet's template.
+/// The labels of the template's workload. OpenKruise gives none to the revisions of a CloneSet's
+/// template.
 fn labels(template: &Value) -> Map<String, Value> {
     let templates = template
         .as_object()

@@ -50,7 +50,8 @@ pub(super) struct SubsetView<'a> {
     pub(super) workload: Option<&'a SubsetWorkload>,
     /// A workload that the subset may adopt, if it has none.
     pub(super) orphan: Option<&'a SubsetWorkload>,
-    /// Its workloads of other kinds, also those that are being deleted: the template had another kind before.
+    /// Its workloads of other kinds, also those that are being deleted: the template had another
+    /// kind before.
     pub(super) former: Vec<&'a SubsetWorkload>,
     /// A pod with an identity from an earlier workload, which must end first.
     pub(super) leftover: Option<&'a Arc<Pod>>,
@@ -191,8 +192,9 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// Whether the status has this division. The workloads follow a division only afterwards: the next
-    /// one counts from the last, and pods that wait for a node are deleted with their replicas.
+    /// Whether the status has this division. The workloads follow a division only afterwards: the
+    /// next one counts from the last, and pods that wait for a node are deleted with their
+    /// replicas.
     pub(super) fn is_recorded(&self, snapshot: &Snapshot) -> bool {
         let status = snapshot.united.status.as_ref();
         let told = status

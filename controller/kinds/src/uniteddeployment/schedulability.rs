@@ -1,8 +1,8 @@
 //! Whether the nodes of a subset have capacity for its pods, in the two adaptive modes.
 //!
-//! Without reservation a subset whose pods wait too long for a node is unschedulable for a while, and
-//! other subsets get its replicas. With reservation the pods that wait stay, marked by a label, and
-//! other subsets run substitutes until the pods serve.
+//! Without reservation a subset whose pods wait too long for a node is unschedulable for a while,
+//! and other subsets get its replicas. With reservation the pods that wait stay, marked by a label,
+//! and other subsets run substitutes until the pods serve.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(super) struct Schedulability {
     pub(super) missing: i32,
     /// The condition to write; `None` if there is none.
     pub(super) condition: Option<UnitedDeploymentCondition>,
-    /// Pods whose label changes, with its new value.
+    /// Pods whose label changes, with the new value.
     pub(super) labels: Vec<(Arc<Pod>, bool)>,
     /// Pods that wait too long for a node, by name.
     pub(super) waiting: Vec<String>,
@@ -213,8 +213,8 @@ pub(super) fn with_reservation(
     found
 }
 
-/// Whether a reserved pod serves: it is ready for longer than `unschedulableDuration`, at a revision
-/// that the partition gives it.
+/// Whether a reserved pod serves: it is ready for longer than `unschedulableDuration`, at a
+/// revision that the partition gives it.
 fn serves(
     pod: &Pod,
     is_at_revision: bool,

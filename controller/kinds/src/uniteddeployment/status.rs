@@ -32,8 +32,9 @@ pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
     told.is_some_and(|told| told.reason == refusal.reason && told.message == refusal.message)
 }
 
-/// The status to write, equal to the present one when nothing changed. `None` keeps it: the revision
-/// of a new template is being written, and the old numbers must not pass for those of the new generation.
+/// The status to write, equal to the present one when nothing changed. `None` keeps it: the
+/// revision of a new template is being written, and the old numbers must not pass for those of the
+/// new generation.
 pub fn status(
     snapshot: &Snapshot,
     round: &Result<Round<'_>, Refusal>,
@@ -235,8 +236,8 @@ fn progress(
     }
 }
 
-/// The selector of the pods that `replicas` counts. In reserve mode an autoscaler must not average reserved pods.
-/// kubectl scale reads no `!=`, so that the requirement is a set.
+/// The selector of the pods that `replicas` counts. In reserve mode an autoscaler must not average
+/// reserved pods. kubectl scale reads no `!=`, so that the requirement is a set.
 fn label_selector(snapshot: &Snapshot) -> String {
     let selector = Selector::new(&snapshot.united.spec.selector)
         .map(|selector| selector.to_string())

@@ -68,7 +68,8 @@ pub(super) fn delete(
     steps
 }
 
-/// Whether the StatefulSet waits for this pod: it has the old template, should have the new one, and is not ready.
+/// Whether the StatefulSet waits for this pod: it has the old template, should have the new one,
+/// and is not ready.
 fn holds_up(pod: &Pod, workload: &SubsetWorkload, revision: &str, partition: i32) -> bool {
     let ordinal = pod
         .metadata

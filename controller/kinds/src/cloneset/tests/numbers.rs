@@ -314,7 +314,8 @@ fn scaling_up_stops_at_its_own_limit() {
 
 #[test]
 fn percentages_are_rounded_as_the_limits_say() {
-    // replicas, partition, maxUnavailable, maxSurge => updated at the end, pods at most, available at least
+    // replicas, partition, maxUnavailable, maxSurge => updated at the end, pods at most, available
+    // at least
     let table = [
         // 90% of eight is 7.2: all eight would stay, but under 100% at least one goes.
         (8, json!("90%"), json!("20%"), json!(0), (1, 8, 6)),

@@ -409,7 +409,8 @@ fn what_is_written_is_recognised_by_openkruise() {
     world.settle();
 }
 
-/// A world whose last pod is between two batches of its update: `main` is updated, `side` is not yet.
+/// A world whose last pod is between two batches of its update: `main` is updated, `side` is not
+/// yet.
 fn between_batches(image: &str, side: &str, ready: bool) -> World {
     let add = |template: &mut Value, image: &str| {
         let mut container = template["spec"]["containers"][0].clone();

@@ -1,4 +1,4 @@
-//! Containers that are restarted because the template says so.
+//! Containers that are restarted because the template asks for it.
 
 use berth_api::names::annotation::RESTARTED_AT;
 use serde_json::{Value, json};

@@ -25,7 +25,8 @@ fn leaving(mut job: Arc<ImagePullJob>) -> Arc<ImagePullJob> {
     job
 }
 
-/// The limits of the entry for `app:1` after the decision: timeoutSeconds, backoffLimit and activeDeadlineSeconds.
+/// The limits of the entry for `app:1` after the decision: timeoutSeconds, backoffLimit and
+/// activeDeadlineSeconds.
 fn limits(owners: &[Value], jobs: Vec<Arc<ImagePullJob>>, unreadable: &[&str]) -> [Value; 3] {
     let before = json!({"timeoutSeconds": 600, "backoffLimit": 50});
     let spec = json!({"images": {"app": {"tags": [{"tag": "1", "pullPolicy": before, "ownerReferences": owners}]}}});

@@ -149,7 +149,7 @@ struct InFlight {
     drawn: Option<Request>,
 }
 
-/// The budget in somebody's cache.
+/// The budget in the cache of a replica or a leader.
 #[derive(Clone)]
 struct Seen {
     version: u64,

@@ -74,7 +74,6 @@ impl Wanted {
 /// The form of a SidecarSet that a pod with these labels gets. `history` is called only if an older
 /// revision is wanted, `latest` is the present form, `chance` a number from 0 to 1, and `recorded`
 /// the revision in the pod's record.
-/// pod says it has.
 ///
 /// # Errors
 /// The wanted revision does not exist.
@@ -123,7 +122,7 @@ pub fn wanted<'a>(
     })
 }
 
-/// Would an update reach a pod with these labels?
+/// Whether an update would reach a pod with these labels.
 fn is_updated_one<'a>(
     set: &SidecarSet,
     label: impl Fn(&str) -> Option<&'a str>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The map in a field, made where there is none. `None` where something else is in its place.
+/// The map in a field, which is created if it is missing. `None` if the field has another type.
 pub(super) fn map<'a>(
     holder: &'a mut Map<String, Value>,
     name: &str,

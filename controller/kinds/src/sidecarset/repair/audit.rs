@@ -1,4 +1,4 @@
-//! Which pods lack what a SidecarSet gives to pods that are created, and why.
+//! Pods that lack the containers which a SidecarSet gives to new pods, and the reasons.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ impl Scope {
     }
 }
 
-/// Whose turn it is.
+/// The next turn of repair.
 #[derive(Debug)]
 pub(in crate::sidecarset) enum Turn<'a> {
     /// The SidecarSet does not ask for repair.

@@ -31,7 +31,8 @@ fn native(mut pod: Value) -> Value {
     pod
 }
 
-/// A SidecarSet `log` with a native sidecar that has these fields, and an init container that ends, of this image.
+/// A SidecarSet `log` with a native sidecar that has these fields, and an init container that ends,
+/// of this image.
 fn set(native: Value, once: &str, pods: &[Value]) -> Snapshot {
     let mut native = native;
     native["restartPolicy"] = json!("Always");

@@ -35,7 +35,8 @@ pub(in crate::sidecarset) struct Chosen<'a> {
 pub(in crate::sidecarset) const NO_BUDGET: &str = "waits, for spec.updateStrategy.maxUnavailable is 0, and no pod that serves is updated: set it to 1 or more";
 
 impl Settings {
-    /// The settings of the spec for these pods. Repair reserves `repaired` pods, and has `lost` pods.
+    /// The settings of the spec for these pods. Repair reserves `repaired` pods, and has `lost`
+    /// pods.
     ///
     /// # Errors
     /// The sentence names the field, the value and the remedy.
@@ -86,7 +87,7 @@ impl Settings {
             .is_none_or(|selector| selector.matches(|key| pod.metadata.label(key)))
     }
 
-    /// May an update reach the pod?
+    /// Whether an update may reach the pod.
     pub(in crate::sidecarset) fn reaches(&self, member: &Member<'_>) -> bool {
         !member.is_updated && member.is_upgradable && self.selects(member.pod)
     }

@@ -1,4 +1,4 @@
-//! Names of the set's pods that others have.
+//! Names of the set's pods that pods of other owners have.
 
 use berth_workload::blocked::{Cause, Grade};
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use super::super::Snapshot;
 use super::super::create::who_has_the_name;
 use super::lasting::LASTING;
 
-/// Pods of others that have names of ours.
+/// The causes for pods of other owners that have names of the set's pods.
 pub(super) fn taken(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
     snapshot

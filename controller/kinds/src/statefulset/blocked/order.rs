@@ -72,7 +72,7 @@ fn why(
     now: Timestamp,
 ) -> Option<(String, String, Timestamp)> {
     if !pod.is_active() {
-        return None; // it goes, or a hook holds it, which is a cause of its own
+        return None; // being deleted, or held by a hook, which is a cause of its own
     }
     match availability(pod, snapshot.scene().workload.min_ready_seconds, now) {
         Availability::Held => {

@@ -1,4 +1,4 @@
-//! The writes that make a subset's workload what it must be.
+//! The writes that create a subset's workload, or change it to the wanted one.
 
 use crate::uniteddeployment::UNITED_DEPLOYMENTS;
 use berth_api::names::label::KRUISE_CONTROLLER_REVISION_HASH;

@@ -262,7 +262,8 @@ fn reserve_runs_substitutes_further_down() {
             (2, "1.. 1.. 0..", "2 1m 0", &[1, 1, 0]),
             (4, "1.. 1.. -", "1/1 1/1 2", &[1, 1, 4]),
             (5, "1.. 1.. -", "4 1/1 0", &[5, 1, 0]),
-            // An unschedulable subset does not grow to its minimum, even if nothing is left after all minimums.
+            // An unschedulable subset does not grow to its minimum, even if nothing is left after
+            // all minimums.
             (4, "3.. 1.. -", "1/1 0 0", &[1, 4, 0]),
             (4, "3.. 3.. -", "1/0! 3 0", &[1, 3, 0]),
             // A smaller maximum counts there as well.

@@ -1,4 +1,4 @@
-//! Fields of a template, and why one of them makes it invalid.
+//! Fields of a template, and the errors of invalid ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,10 +6,11 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// A template or patch from which no workload can be made.
+/// A template or patch from which no workload can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::uniteddeployment) struct Invalid {
-    /// Path below the workload's template, as in `spec.template`, or below the subset, as in `patch.spec`.
+    /// Path below the workload's template, as in `spec.template`, or below the subset, as in
+    /// `patch.spec`.
     pub(in crate::uniteddeployment) field: String,
     /// The value, the cause and the remedy.
     pub(in crate::uniteddeployment) problem: String,
@@ -35,7 +36,7 @@ pub(in crate::uniteddeployment) fn texts(
     map.into_iter().flatten().filter_map(text).collect()
 }
 
-/// The object in a field, made where it is missing.
+/// The object in a field, which is created if it is missing.
 pub(super) fn child<'a>(
     map: &'a mut Map<String, Value>,
     field: &str,
@@ -50,7 +51,7 @@ pub(super) fn child<'a>(
         .ok_or_else(|| no_object(&format!("{parent}.{field}")))
 }
 
-/// The list in a field, made where it is missing.
+/// The list in a field, which is created if it is missing.
 pub(super) fn list<'a>(
     map: &'a mut Map<String, Value>,
     field: &str,

@@ -1,4 +1,5 @@
-//! The form in which OpenKruise keeps `spec.template`, byte for byte: a workload's template as Go's types write it.
+//! The form in which OpenKruise keeps `spec.template`, byte for byte: a workload's template as Go's
+//! types write it.
 //!
 //! The form of the pod template and the claim templates is Kubernetes' part, in
 //! [`revision::form`](form).
@@ -51,7 +52,8 @@ const EMPTY_TEXT_IS_LEFT_OUT: [&str; 6] = [
     "whenDeleted",
     "whenScaled",
 ];
-/// Maps from names that the author chose: their values stay as they are, and an empty map is left out.
+/// Maps from names that the author chose: their values stay as they are, and an empty map is left
+/// out.
 const MAPS: [&str; 2] = ["labelsHandler", "matchLabels"];
 
 /// `spec.template` in that form. A template that has the form already stays as it is.

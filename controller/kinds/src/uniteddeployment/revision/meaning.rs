@@ -1,5 +1,5 @@
-//! Whether two templates mean the same workloads: replicas, selector and partition never count, and a default counts as much
-//! as a field that is left out.
+//! Whether two templates mean the same workloads: replicas, selector and partition never count, and
+//! a default counts as much as a field that is left out.
 
 use berth_workload::update::revision::defaults;
 use serde_json::{Map, Value, json};

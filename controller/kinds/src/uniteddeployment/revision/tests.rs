@@ -315,7 +315,7 @@ const KINDS: [&str; 4] = [
     "deploymentTemplate",
 ];
 
-/// The bare template of a kind, with a claim where it can have one, and the paths below it.
+/// The bare template of a kind, with a claim if it can have one, and the paths below it.
 fn bare(field: &str) -> Value {
     let template = of_kind(field).template;
     let claim = json!([{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}]);

@@ -53,7 +53,7 @@ pub(super) fn fixed_fields(snapshot: &Snapshot, failure: &Failure) -> Option<Str
     })
 }
 
-/// Field, value, what the division does, and the remedy.
+/// The field, the value, the result of the division, and the remedy.
 pub(super) fn in_words(snapshot: &Snapshot, finding: &Finding) -> String {
     match *finding {
         Finding::MinAboveMax { subset, min, max } => {

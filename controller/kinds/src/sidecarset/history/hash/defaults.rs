@@ -1,5 +1,5 @@
-//! The defaults that OpenKruise's webhook fills into a sidecar, no more and no fewer: a startup probe gets none, for
-//! example.
+//! The defaults that OpenKruise's webhook sets in a sidecar, and no others: for example, it sets
+//! none in a startup probe.
 
 use berth_api::image::Reference;
 use berth_api::v1beta1::sidecarset::{ResourcesPolicy, ShareVolumePolicy, TransferEnvVar};

@@ -81,7 +81,7 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(tokens)
 }
 
-/// Where a number ends, with its exponent, unit or percent sign. It begins with a digit or a point.
+/// The end of a number with its exponent, unit or percent sign. It begins with a digit or a point.
 fn number_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let belongs = |at: usize| {

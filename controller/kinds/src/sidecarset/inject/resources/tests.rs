@@ -64,7 +64,7 @@ fn resources_come_from_those_of_the_containers() {
             vec![&main, &free],
             json!({"limits": {"memory": "512Mi"}, "requests": {"cpu": "25m", "memory": "512Mi"}}),
         ),
-        // A limit that is a constant is none either where a container has none.
+        // If a container has no limit, a constant limit does not count, either.
         (
             constants.clone(),
             vec![&free],

@@ -327,7 +327,7 @@ proptest! {
         prop_assert!(!twice.warnings.iter().any(|warning| warning.contains("is replaced")));
     }
 
-    /// A second call takes back what the apiserver made of the containers in between, and changes
+    /// A second call reverts the apiserver's changes of the containers in between, and changes
     /// nothing else.
     #[test]
     fn second_call_restores_containers(mut pod in any_pod(), sets in any_sets()) {

@@ -207,7 +207,7 @@ fn clean_up(snapshot: &Snapshot, revisions: &Revisions, pods: &[Arc<Pod>], plan:
     history::drop_history(&snapshot.scene(), revisions, pods, plan);
 }
 
-/// The group in which a pod counts.
+/// The properties of a pod that decide how the pod counts.
 fn held(
     scene: &Scene<'_>,
     settings: &Settings,

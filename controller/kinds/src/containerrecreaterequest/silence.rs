@@ -52,9 +52,9 @@ pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<Signed
     Some(SILENCE.saturating_sub(now.duration_since(word.due)))
 }
 
-/// The report of the daemon that is due first. The first report is due at once, the outcome of a
-/// stop that the daemon works on is due when the grace period is over, and the report that a
-/// container has lasted is due after the time that it must last.
+/// The report of the daemon that is due first. The first answer to a stop is due at once. The
+/// outcome of a stop that the daemon works on for a request is due when the grace period is over.
+/// The report that a container has lasted is due after the time that the container must last.
 pub(super) fn awaited(snapshot: &Snapshot, pod: &Pod) -> Option<Word> {
     let course = snapshot.course(pod);
     let asked = snapshot

@@ -22,7 +22,7 @@ use super::{Snapshot, decide, status};
 use crate::model::apiserver::merge;
 use crate::nodeimage;
 
-/// The outcome of a node's pulls.
+/// The behaviour of a node's daemon.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Daemon {
     Pulls,

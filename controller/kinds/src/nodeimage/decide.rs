@@ -120,7 +120,8 @@ fn update(
         reasons.push("its node has other labels".to_owned());
     }
     let entries = entries(snapshot, image, plan, now);
-    // Both change the list in the NodeImage with its present labels, so one follows the other.
+    // The first pulls are listed by the present entries and labels, so changes of these are written
+    // first.
     if let Some(node) = node.filter(|_| reasons.is_empty() && entries.is_none()) {
         list_first_pulls(snapshot, image, node, &mut spec, &mut reasons, plan, now);
     }

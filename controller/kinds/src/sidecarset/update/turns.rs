@@ -220,8 +220,8 @@ impl Turns {
         self.failed.insert(target.uid.as_str().into(), failed);
     }
 
-    /// Whether another try of a pod has failed since `before`. A pod that a budget holds is tried
-    /// again without this.
+    /// Whether another try of a pod has failed since `before`. A pod that a budget holds is retried
+    /// regardless of this.
     pub fn has_new_failures(&self, before: &Self) -> bool {
         let tries =
             |turns: &Self, uid: &str| turns.failed.get(uid).map_or(0, |failed| failed.tries);

@@ -1,8 +1,10 @@
-//! One ledger for all that takes a pod out of service on purpose: how many pods a budget may lose, who uses it up, and who may still.
+//! A budget limits how many of its pods may be out of service on purpose, for every kind of
+//! operation.
 //!
-//! A ledger is the status of a budget. The leader counts pods and settles entries ([`count`]); whoever wants a pod out of service takes
-//! from what was counted ([`ledger`]), by a write that names the version it read. So no two of them spend the same twice. What each of
-//! them is told is in [`judge`], and what a drain of a node would be told in [`drain`].
+//! The status of a budget is its ledger. The leader counts pods and settles entries ([`count`]).
+//! The webhook and the controllers reserve from the counted numbers ([`ledger`]). A reservation is
+//! a write that names the version it read, so that two replicas cannot reserve the same pod. The
+//! answer to each request is in [`judge`], and the answer to a drain of a node in [`drain`].
 
 pub mod asked;
 pub mod beyond;
@@ -40,35 +42,37 @@ use crate::objects::pod::{Metadata, Pod};
 use crate::objects::selector::Selector;
 use berth_api::names::annotation::PUB_NO_PROTECT;
 
-/// What a budget says, checked.
+/// The checked spec of a budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Whose pods. `None` where a workload says it.
+    /// The pods that the budget holds. `None` if a workload says it.
     pub selector: Option<Selector>,
-    /// Pods that it never holds.
+    /// Pods that the budget ignores.
     ignored: Option<Selector>,
-    /// How many.
+    /// How many pods may be unavailable, or must be available.
     pub amount: Amount,
-    /// From what.
+    /// The operations that the budget protects pods from.
     operations: Vec<ProtectedOperation>,
-    /// Whether UPDATE is every resize, too: nobody says that those which restart no container do no harm.
+    /// Whether UPDATE includes every resize. A resize that restarts no container can still harm the
+    /// application.
     resizes_are_updates: bool,
-    /// How many are expected, where it says so itself.
+    /// How many pods are expected, if the spec says so itself.
     pub total: Option<usize>,
     /// Whether a pod that is not available may go.
     pub unhealthy: UnhealthyPodPolicy,
     /// Conditions that a healthy pod must have besides Ready.
     healthy_conditions: Vec<String>,
-    /// Whether others may name it, and so must see what goes, although none of its own pods must stay.
+    /// Whether another budget may name this one. If so, the ledger records every request, even if
+    /// none of its own pods must stay.
     may_be_named: bool,
 }
 
 /// How many pods a budget may lose, or must keep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Amount {
-    /// So many may be unavailable.
+    /// Most pods that may be unavailable.
     MaxUnavailable(IntOrString),
-    /// So many must be available.
+    /// Fewest pods that must be available.
     MinAvailable(IntOrString),
 }
 
@@ -108,9 +112,9 @@ fn read(field: &'static str, selector: &LabelSelector) -> Result<Selector, Fault
     Ok(selector)
 }
 
-/// As much of a value is told.
+/// Most characters of a value that a message shows.
 const LONGEST_VALUE: usize = 64;
-/// What is protected where a budget names nothing.
+/// The protected operations of a budget that names none.
 const BY_DEFAULT: [ProtectedOperation; 3] = [
     ProtectedOperation::Delete,
     ProtectedOperation::Update,
@@ -118,10 +122,10 @@ const BY_DEFAULT: [ProtectedOperation; 3] = [
 ];
 
 impl Rules {
-    /// Reads a budget: its spec, and annotations of v1alpha1 that were written past the webhook and could not be read as fields.
+    /// Reads a budget: its spec, and annotations of v1alpha1 that bypassed the webhook and could
+    /// not become fields.
     ///
-    /// # Errors
-    /// As [`Self::of`], or one of these annotations is none.
+    /// # Errors As [`Self::of`], or the value of such an annotation is invalid.
     pub fn of_budget(budget: &PodUnavailableBudget) -> Result<Self, Fault> {
         let (spec, annotations) = (&budget.spec, budget.metadata.annotations.as_ref());
         let protects = Some(&*spec.protect_operations).filter(|named| !named.is_empty());
@@ -146,7 +150,8 @@ impl Rules {
     /// Reads a spec.
     ///
     /// # Errors
-    /// What no schema keeps out: of the two selectors or the two amounts there are both or none, or one of them means nothing.
+    /// A fault that no schema refuses: both or neither of the two selectors or of the two amounts
+    /// are set, or one of them is invalid.
     pub fn of(spec: &PodUnavailableBudgetSpec) -> Result<Self, Fault> {
         let selector = match (&spec.selector, &spec.target_ref) {
             (Some(selector), None) => Some(read("spec.selector", selector)?),
@@ -221,7 +226,8 @@ impl Rules {
         })
     }
 
-    /// As these gates have them. Where none say anything, UPDATE is every resize, too.
+    /// Applies the feature gates. Before this call, or if InPlacePodVerticalScaling is off, UPDATE
+    /// includes every resize.
     #[must_use]
     pub fn with_gates(self, gates: Gates) -> Self {
         Self {
@@ -230,7 +236,7 @@ impl Rules {
         }
     }
 
-    /// Whether a pod that serves has all conditions that the budget asks for.
+    /// Whether a serving pod has all conditions that the budget asks for.
     pub fn finds_healthy(&self, pod: &Pod) -> bool {
         let has = |type_: &String| {
             pod.status
@@ -241,19 +247,21 @@ impl Rules {
         self.healthy_conditions.iter().all(has)
     }
 
-    /// From what it protects pods.
+    /// The operations that the budget protects pods from.
     pub fn operations(&self) -> &[ProtectedOperation] {
         &self.operations
     }
 
-    /// Whether it protects pods from this. Who names RESIZE is asked about each resize that restarts no container, whatever else those are.
+    /// Whether the budget protects pods from an operation. A budget that lists RESIZE reviews every
+    /// resize that restarts no container, whether or not UPDATE includes resizes.
     pub fn protects_from(&self, operation: ProtectedOperation) -> bool {
         let is_update = operation == ProtectedOperation::Resize && self.resizes_are_updates;
         self.operations.contains(&operation)
             || (is_update && self.operations.contains(&ProtectedOperation::Update))
     }
 
-    /// Whether it never holds a pod of these labels and annotations, although it selects it.
+    /// Whether the budget ignores a pod with these labels and annotations although its selector
+    /// matches.
     pub fn ignores(&self, pod: &Metadata) -> bool {
         pod.annotation(PUB_NO_PROTECT) == Some("true")
             || self
@@ -264,10 +272,10 @@ impl Rules {
 }
 
 impl Amount {
-    /// How many of so many pods must be available. Percentages are rounded up: of what may be lost, or of what must stay.
+    /// How many of `total` pods must be available. Percentages are rounded up, both of
+    /// `maxUnavailable` and of `minAvailable`.
     ///
-    /// # Errors
-    /// It is negative, or no percentage.
+    /// # Errors The amount is negative or not a percentage.
     pub fn desired(&self, total: usize) -> Result<usize, String> {
         match self {
             Self::MaxUnavailable(most) => {
@@ -277,12 +285,12 @@ impl Amount {
         }
     }
 
-    /// Whether nobody can say how many must be available without how many are expected.
+    /// Whether the number of pods that must be available depends on the number of expected pods.
     pub fn depends_on_total(&self) -> bool {
         !matches!(self, Self::MinAvailable(IntOrString::Int(_)))
     }
 
-    /// Its field and value, as a person wrote it.
+    /// The field and its value, as the spec has them.
     pub fn words(&self) -> String {
         let (field, value) = match self {
             Self::MaxUnavailable(value) => ("maxUnavailable", value),

@@ -1,4 +1,5 @@
-//! Whether the apiserver asks before pods of a budget are taken out of service, and about what.
+//! Whether the apiserver calls the webhook before pods of a budget are taken out of service, and
+//! for which operations.
 
 use berth_api::names::condition::ENFORCED;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
@@ -8,29 +9,30 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::feature_gates::{Gate, Gates};
 use crate::objects::condition::condition;
 
-/// The reason where it asks about a part.
+/// The reason if the webhook is called only for some operations.
 const IN_PART: &str = "AskedInPart";
-/// The reason where calls fail.
+/// The reason if calls of the webhook fail.
 const UNANSWERED: &str = "NotAnswered";
-/// Stands before what is missing.
+/// Separates the first words of a message from the missing operations.
 const BUT: &str = ", but ";
 
-/// Whether the apiserver asks.
+/// Whether the apiserver calls the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// About all that the budget protects pods from.
+    /// For all operations that the budget protects pods from.
     Always,
-    /// Not about all: what is missing, and the remedy.
+    /// For some operations only: the missing ones, and the remedy.
     InPart(String),
-    /// About all, and the calls fail: why, and the remedy.
+    /// For all, but the calls fail: the cause, and the remedy.
     Unanswered(String),
-    /// About nothing: why, and the remedy.
+    /// For none: the cause, and the remedy.
     Never(String),
 }
 
 impl Asked {
-    /// About what of these operations it asks, where it asks about the namespace. None where nobody knows which they are: then all are
-    /// refused.
+    /// For which of these operations the apiserver calls the webhook in a namespace that the
+    /// webhook covers. An empty list means that the budget's operations are unknown: then the
+    /// webhook refuses all of them.
     pub fn of(operations: &[ProtectedOperation], gates: Gates) -> Self {
         let operations: &[ProtectedOperation] = if operations.is_empty() {
             &ProtectedOperation::ALL
@@ -65,7 +67,7 @@ impl Asked {
         }
     }
 
-    /// As a condition has told it.
+    /// Reads the value from a condition.
     pub fn told<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Self {
         let told = conditions.into_iter().find(|told| told.type_ == ENFORCED);
         match told.map(|told| (&*told.status, &*told.reason, &told.message)) {
@@ -81,7 +83,7 @@ impl Asked {
         }
     }
 
-    /// What nobody is asked about, in words.
+    /// A message about the operations for which the webhook is not called.
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::Always => None,
@@ -91,7 +93,7 @@ impl Asked {
         }
     }
 
-    /// The condition that says it.
+    /// The condition `Enforced`.
     pub fn condition(&self, now: Timestamp) -> Condition {
         let asks = "the apiserver asks before a pod is taken out of service";
         let (is_enforced, reason, message) = match self {
@@ -104,7 +106,7 @@ impl Asked {
     }
 }
 
-/// Whether budgets are asked about this, where the apiserver asks at all.
+/// Whether the webhook is called for an operation, if the apiserver calls it at all.
 pub fn is_asked_about(operation: ProtectedOperation, gates: Gates) -> bool {
     gates.has(if operation.is_change() {
         Gate::PodUnavailableBudgetUpdate

@@ -1,4 +1,5 @@
-//! The native budget that one of ours keeps for those who read no other: never two on one pod.
+//! The native budget that a budget of Berth keeps for clients that read no other kind. At most one
+//! native budget selects a pod, because the eviction API refuses pods with two.
 
 use berth_api::names::condition::CHILD_PDB;
 use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
@@ -13,30 +14,30 @@ use crate::objects::resource::{POD_DISRUPTION_BUDGETS, Resource};
 use crate::objects::selector::Selector;
 use crate::plan::{Action, IfExists, Step, Target};
 
-/// A budget of ours that would have a native one.
+/// A budget of Berth that asks for a native budget.
 #[derive(Debug, Clone)]
 pub struct Keeper {
-    /// When it was made, and its kind and name: the oldest is first.
+    /// Its creation time, kind and name. The oldest budget comes first.
     pub since: (String, &'static str, String),
-    /// Which pods it holds.
+    /// The pods that it holds.
     pub selector: Selector,
     /// Its uid.
     pub uid: String,
 }
 
-/// Why a budget keeps no native one.
+/// Why a budget keeps no native budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Without {
     /// Another budget may hold the same pods: its kind and name.
     Overlaps(String),
-    /// One of this name is somebody else's.
+    /// A native budget of this name belongs to another owner.
     Taken,
-    /// Nobody wants one.
+    /// The spec does not ask for one.
     NotAsked,
 }
 
 impl Without {
-    /// The reason, as conditions have it.
+    /// The reason in conditions.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Overlaps(_) => "Overlaps",
@@ -45,7 +46,7 @@ impl Without {
         }
     }
 
-    /// In words, with the remedy.
+    /// The message, with the remedy.
     pub fn message(&self, name: &str) -> String {
         match self {
             Self::Overlaps(other) => format!(
@@ -62,7 +63,7 @@ impl Without {
     }
 }
 
-/// The condition that says whether a native budget tells of the budget of this name.
+/// The condition that says whether the budget keeps a native budget.
 pub fn told(keeps: &Result<(), Without>, name: &str, now: Timestamp) -> Condition {
     let (is_kept, reason, message) = match keeps {
         Ok(()) => {
@@ -74,11 +75,10 @@ pub fn told(keeps: &Result<(), Without>, name: &str, now: Timestamp) -> Conditio
     condition(CHILD_PDB, is_kept, reason, message, now)
 }
 
-/// Whether a budget of ours keeps a native one: `all` are those of its namespace that would, it among them, and `natives` all native
-/// ones.
+/// Whether a budget of Berth keeps a native budget. `all` are the budgets of its namespace that ask
+/// for one, including this one; `natives` are all native budgets of the namespace.
 ///
-/// # Errors
-/// Why it does not.
+/// # Errors The reason why it keeps none.
 pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(), Without> {
     let is_mine = |native: &NativeBudget| controller(native) == Some(me.uid.as_str());
     let is_ours = |native: &NativeBudget| {
@@ -97,7 +97,8 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
     if let Some(other) = overlaps_foreign(me) {
         return Err(Without::Overlaps(other));
     }
-    // The oldest first; whoever overlaps with one that keeps its own has none.
+    // The oldest budget comes first. A budget that overlaps with an earlier one that keeps a native
+    // budget keeps none.
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by(|one, other| one.since.cmp(&other.since));
     let mut keeping: Vec<&Keeper> = Vec::new();
@@ -118,12 +119,12 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
             None => {}
         }
     }
-    // What another one has must go first.
+    // A native budget that selects the same pods must be deleted first.
     let not_mine = natives.iter().filter(|native| !is_mine(native));
     overlapping(me, not_mine).map_or(Ok(()), |other| Err(Without::Overlaps(other)))
 }
 
-/// The first of the native budgets that may select the same pods, in words.
+/// The first native budget that may select the same pods, as messages name it.
 fn overlapping<'a>(
     keeper: &Keeper,
     mut natives: impl Iterator<Item = &'a &'a NativeBudget>,
@@ -140,22 +141,23 @@ fn controller(native: &NativeBudget) -> Option<&str> {
     native.metadata.controller().map(|owner| &*owner.uid)
 }
 
-/// A budget of ours, and the native one that it is to have.
+/// A budget of Berth, and the native budget that it keeps.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     /// The budget's kind.
     pub resource: &'a Resource,
     /// The budget.
     pub owner: &'a ObjectMeta,
-    /// Which pods.
+    /// The selector of the native budget.
     pub selector: &'a LabelSelector,
-    /// How many of them must stay.
+    /// How many of the pods must stay.
     pub min_available: i32,
-    /// Whether a pod that does not serve may go.
+    /// Whether a pod that does not serve may leave.
     pub unhealthy: UnhealthyPodPolicy,
 }
 
-/// What brings a budget's native one to what is wanted; `None` if it is so already. Without a wish, its own goes.
+/// The step that makes the native budget as wanted; `None` if it is so already. If `wanted` is
+/// `None`, the step deletes it.
 pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str) -> Option<Step> {
     let found = found.filter(|native| controller(native) == Some(uid));
     match (wanted, found) {
@@ -225,7 +227,8 @@ fn body(
     })
 }
 
-/// As a native budget says it: the eviction API goes by its own before it asks anybody.
+/// The policy in a native budget. The eviction API applies its own policy before it calls a
+/// webhook.
 const fn policy(unhealthy: UnhealthyPodPolicy) -> EvictionPolicy {
     match unhealthy {
         UnhealthyPodPolicy::AlwaysAllow => EvictionPolicy::AlwaysAllow,

@@ -17,55 +17,57 @@ use crate::objects::selector::Selector;
 use crate::plan::{Event, Plan};
 use crate::update::inplace::resize;
 
-/// How long until pods are looked at again that go when another has come.
+/// How long until the leader checks again the pods that wait for a replacement.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
-/// As many pods an event names.
+/// Most pods that an event names.
 const NAMED: usize = 3;
-/// Who holds what another controller granted.
+/// The holder of entries that another controller granted.
 const TAKEN_OVER: &str = "the controller before";
 
-/// What a count is made of: the pods as the leader has seen them.
+/// What a count reads: the pods as the leader has seen them.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// How many pods are expected, and whose they are; or why nobody knows.
+    /// How many pods are expected and their selector, or why the number is unknown.
     pub expected: Result<Expected, Unknown>,
-    /// All pods of the budget's namespace that it may hold, those that it ignores among them.
+    /// All pods of the budget's namespace that the budget may hold, including the ignored ones.
     pub pods: Vec<Arc<Pod>>,
-    /// The nodes of those pods that are there.
+    /// The existing nodes of these pods.
     pub nodes: Vec<String>,
-    /// The newest version of a pod that may have been seen. Whoever counts from an older view does not know what is settled here.
+    /// The newest resource version of a pod that the view may contain. A count by an older view
+    /// does not know which entries this view settles.
     pub position: String,
-    /// For how long each entry of the ledger has been seen, those first seen now by zero; of a change that [`has_begun`], for how long that
-    /// has been seen.
+    /// How long the leader has seen each entry of the ledger; zero for entries that it sees now for
+    /// the first time. For a change that [`has_begun`], how long the leader has seen that it has
+    /// begun.
     pub seen_for: Vec<Duration>,
-    /// The uids of those of its pods that are not there and never were, as far as the leader knows: it may not have seen them yet.
+    /// The uids of the budget's pods that the leader has never seen. Its watch may still be behind.
     pub unseen: BTreeSet<String>,
-    /// After how long nothing can come of an entry any more.
+    /// How long after a grant the granted request can still be carried out.
     pub patience: Duration,
 }
 
-/// How many pods are expected, and whose.
+/// How many pods are expected, and which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
-    /// How many.
+    /// The number of expected pods.
     pub total: usize,
-    /// Which, where a workload says it.
+    /// The selector of the workload, if a workload says it.
     pub selector: Option<Selector>,
 }
 
-/// Why nobody knows how many pods are expected.
+/// Why the number of expected pods is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
-    /// What is wrong, and the remedy.
+    /// The cause, and the remedy.
     pub message: String,
 }
 
 impl View {
-    /// How many pods are expected. A number of pods that must stay asks nobody: where no workload says how many it wants, those that
-    /// there are count as expected.
+    /// How many pods are expected. A `minAvailable` that is a number does not depend on them: if no
+    /// workload says how many pods it wants, the existing pods count as expected.
     ///
-    /// # Errors
-    /// How many must stay is said in parts of those that are expected, or which pods the budget holds is not known.
+    /// # Errors The amount is a percentage or `maxUnavailable` and the number is unknown, or the
+    /// pods that the budget holds are unknown.
     pub fn expected_by(&self, rules: &Rules) -> Result<Expected, Unknown> {
         match &self.expected {
             Err(_) if rules.selector.is_some() && !rules.amount.depends_on_total() => {
@@ -79,7 +81,7 @@ impl View {
                     selector: None,
                 })
             }
-            // Which pods a budget without a selector holds, its workload alone says.
+            // The workload alone says which pods a budget without a selector holds.
             Err(Unknown { message }) if rules.selector.is_some() => Err(Unknown {
                 message: format!(
                     "{message}, or set spec.minAvailable to a number of pods that must stay"
@@ -103,7 +105,7 @@ impl View {
             .filter(move |pod| is_selected(pod) && !rules.ignores(&pod.metadata))
     }
 
-    /// How many of them serve, without those of the ledger's entries.
+    /// How many of the budget's pods serve and have no entry in the ledger.
     pub fn available(
         &self,
         rules: &Rules,
@@ -120,7 +122,7 @@ impl View {
             .count()
     }
 
-    /// The entries that are not settled.
+    /// The entries that are not settled yet.
     pub fn open(&self, entries: &[LedgerEntry], now: Timestamp) -> Vec<LedgerEntry> {
         let pods = self.by_name();
         let seen = entries.iter().zip(&self.seen_for);
@@ -130,7 +132,7 @@ impl View {
         open.map(|(entry, _)| entry.clone()).collect()
     }
 
-    /// What became of an entry that has been seen for so long.
+    /// The state of an entry that the leader has seen for `seen_for`.
     fn became(
         &self,
         entry: &LedgerEntry,
@@ -140,7 +142,8 @@ impl View {
     ) -> Settled {
         let pod = pods.get(entry.pod.as_str()).copied();
         let late_for = seen_for.checked_sub(self.patience);
-        // Somebody was shown it when it was granted, and it may come here later.
+        // The pod existed for the webhook that granted the entry, and its watch event may reach the
+        // leader later.
         if self.unseen.contains(&entry.uid) {
             return if late_for.is_some() {
                 Settled::Expired
@@ -156,7 +159,8 @@ impl View {
         )
     }
 
-    /// Tells of pods that were to go and are still there, when nothing can come of what was granted any more.
+    /// An event for pods that a request was to delete and that still exist although the request
+    /// cannot be carried out any more.
     pub fn not_deleted(&self, entries: &[LedgerEntry], now: Timestamp) -> Option<Event> {
         let pods = self.by_name();
         let seen = entries.iter().zip(&self.seen_for);
@@ -192,8 +196,8 @@ impl View {
         (!stayed.is_empty()).then_some(Event::warning("NotDeleted", message))
     }
 
-    /// The entries for what another controller's ledger, names and times alone, let go in the last minute: it may still happen. That is what
-    /// OpenKruise leaves.
+    /// The entries for operations that another controller's ledger granted in the last minute and
+    /// that may still happen. OpenKruise's ledger has only names and times.
     pub fn taken_over(
         &self,
         status: &PodUnavailableBudgetStatus,
@@ -203,7 +207,8 @@ impl View {
         let pods = self.by_name();
         let entry = |(name, time): (&String, &Time), operation| {
             let pod = pods.get(name.as_str())?;
-            // Of the one that had the name before nothing is left to wait for.
+            // A pod that is younger than its grant only has the name of the granted pod, so that
+            // the grant is over.
             let is_it = pod
                 .metadata
                 .creation_timestamp
@@ -234,7 +239,7 @@ impl View {
         .collect()
     }
 
-    /// The replacements that are still waited for.
+    /// The replacements that the ledger still waits for.
     pub fn replacements(&self, replacements: &[Replacement], now: Timestamp) -> Vec<Replacement> {
         let is_open = |one: &&Replacement| surge::is_open(one, self.pod(one), now);
         replacements.iter().filter(is_open).cloned().collect()
@@ -247,7 +252,7 @@ impl View {
             .map(|pod| &**pod)
     }
 
-    /// Adds to a plan what makes workloads bring pods in place of those that are to go, as the ledger has them.
+    /// Adds to a plan the steps that make workloads create the replacements in the ledger.
     pub fn replace_before(&self, plan: &mut Plan, ledger: Option<&Ledger>, now: Timestamp) {
         let asked = ledger.map_or(&[][..], |ledger| &ledger.replacements);
         let steps = asked
@@ -290,7 +295,8 @@ impl View {
     }
 }
 
-/// Whether a pod serves, as budgets count: it is available, nobody has said by a label that it is not, and its node is there.
+/// Whether a pod serves, as budgets count: it is available, no label marks it as unavailable, and
+/// its node exists.
 pub fn is_available(pod: &Pod, has_node: bool, now: Timestamp) -> bool {
     has_node
         && availability(pod, 0, now).is_available()
@@ -301,18 +307,19 @@ pub fn is_available(pod: &Pod, has_node: bool, now: Timestamp) -> bool {
             .any(|(key, _)| key.starts_with(UNAVAILABLE_POD_PREFIX))
 }
 
-/// What became of what an entry allowed.
+/// The state of the operation that an entry granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// The pod is gone, goes, or serves again.
+    /// The pod is gone or terminating, or serves again.
     Over,
-    /// Nothing came of it, and nothing can any more.
+    /// The operation did not happen, and can no longer happen.
     Expired,
-    /// It is not seen yet.
+    /// The leader has not seen the operation's result yet.
     Open,
 }
 
-/// Whether the kubelet of its pod knows of the change that an entry allowed: containers that stop for it are told so from then on.
+/// Whether the kubelet knows of the change that an entry granted. From then on it stops the
+/// containers that the change replaces.
 pub fn has_begun(entry: &LedgerEntry, pod: &Pod) -> bool {
     entry.operation.is_change()
         && entry
@@ -320,8 +327,9 @@ pub fn has_begun(entry: &LedgerEntry, pod: &Pod) -> bool {
             .is_some_and(|before| pod.status.observed_generation > before)
 }
 
-/// What became of an entry, by the pod of its name as it is now, and whether that serves. `late_for`: for how long the request that it
-/// allowed cannot be carried out any more, and for a change that [`has_begun`] as much later as its kubelet knew of it; `None` until then.
+/// The state of an entry, by the pod that has its name now, and whether this pod serves. `late_for`
+/// is how long ago the granted request became impossible to carry out; for a change that
+/// [`has_begun`], the time counts from when its kubelet knew of the change. `None` until then.
 pub fn settled(
     entry: &LedgerEntry,
     pod: Option<&Pod>,
@@ -346,17 +354,18 @@ pub fn settled(
                 .is_none_or(|before| pod.metadata.generation > before);
             let is_seen = pod.status.observed_generation >= pod.metadata.generation;
             match (has_landed, is_seen && is_available) {
-                // A resize that is put off restarts its container later.
+                // A deferred resize restarts its container later.
                 (true, true) if entry.resizes && resize::is_awaited(pod) => Settled::Open,
                 (true, true)
                     if is_replaced(entry, pod) && (!entry.resizes || resize::is_over(pod)) =>
                 {
                     Settled::Over
                 }
-                // What was taken back before a kubelet saw it replaces no container. But a container that is being stopped serves until
-                // its time is up.
+                // A change that was reverted before the kubelet saw it replaces no container. But a
+                // container that is being stopped serves until its grace period ends.
                 (true, true) => expires_after(grace(pod)),
-                // It is out of service, so it is not counted anyway; the entry says why.
+                // The pod is out of service and not counted as available anyway; the entry keeps
+                // the reason.
                 (true, false) => Settled::Open,
                 (false, _) => expires_after(Duration::ZERO),
             }
@@ -364,12 +373,12 @@ pub fn settled(
     }
 }
 
-/// For how long a container of the pod may run that was told to stop.
+/// How long a container of the pod may run after the signal to stop.
 fn grace(pod: &Pod) -> Duration {
     Duration::from_secs(u64::try_from(pod.spec.termination_grace_period_seconds).unwrap_or(0))
 }
 
-/// Whether none of the containers runs that were to be replaced.
+/// Whether none of the containers that the entry replaces still runs.
 fn is_replaced(entry: &LedgerEntry, pod: &Pod) -> bool {
     let statuses = pod
         .status

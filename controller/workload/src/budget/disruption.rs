@@ -11,8 +11,9 @@ use crate::objects::resource::{Resource, SIDECAR_SETS};
 use crate::plan::{Action, Step, Target};
 use berth_api::names::GROUP;
 
-/// The pod that a step takes out of service, and by what: its deletion, or the first write of a change. Evictions are not among
-/// them: about those the apiserver asks. A pod that is out of service already costs nothing, whatever the step does.
+/// The pod that a step takes out of service, and the operation: a deletion, or the first write of a
+/// change. Evictions are not included, because the apiserver calls the webhook for them. For a pod
+/// that is out of service already, no step costs anything.
 pub fn of_step(step: &Step) -> Option<(&Target, ProtectedOperation)> {
     step.actions.iter().find_map(|action| match action {
         Action::DeletePod { target } => Some((target, ProtectedOperation::Delete)),
@@ -33,7 +34,7 @@ pub fn of_step(step: &Step) -> Option<(&Target, ProtectedOperation)> {
     })
 }
 
-/// The containers that a step has replaced: another image, or a restart.
+/// The containers that a step replaces by a new image or a restart.
 pub fn replaced(step: &Step) -> BTreeSet<&str> {
     let patches = step.actions.iter().filter_map(|action| match action {
         Action::PatchPod { patch, .. } => Some(patch),
@@ -56,11 +57,12 @@ const KUBERNETES: [(&str, &str, &str); 5] = [
     ("batch", "Job", "job-controller"),
     ("", "ReplicationController", "replication-controller"),
 ];
-/// Who Kubernetes' controllers are where they share one account.
+/// The user name of Kubernetes' controllers if they share one account.
 pub const KUBERNETES_SHARED: &str = "system:kube-controller-manager";
 
-/// The accounts of Kubernetes' own that delete pods whatever budgets say: preemption, `NoExecute` taints, and nodes that are gone.
-/// Otherwise a budget of a tenant's would keep a node from being emptied, and the controller's own replicas from being scheduled.
+/// Kubernetes' accounts that delete pods regardless of budgets: preemption, `NoExecute` taints, and
+/// the removal of nodes. Otherwise a tenant's budget could block emptying a node and scheduling the
+/// controller's own replicas.
 pub const PASSING: [&str; 5] = [
     "system:kube-scheduler",
     "system:serviceaccount:kube-system:node-controller",
@@ -68,12 +70,12 @@ pub const PASSING: [&str; 5] = [
     "system:serviceaccount:kube-system:device-taint-eviction-controller",
     "system:serviceaccount:kube-system:pod-garbage-collector",
 ];
-/// The condition that Kubernetes gives to a pod before a disruption deletes the pod. It tells a taint from a scale-down where
-/// [`KUBERNETES_SHARED`] deletes for both.
+/// The condition that Kubernetes sets on a pod before a disruption deletes it. It distinguishes a
+/// taint from a scale-down where [`KUBERNETES_SHARED`] deletes for both.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// Whether no budget may refuse an operation on this pod to a user with these groups: Kubernetes' own deletions, and all operations
-/// of exempt groups.
+/// Whether no budget may refuse an operation on this pod by a user with these groups: Kubernetes'
+/// own deletions, and all operations of exempt groups.
 pub fn passes(
     operation: ProtectedOperation,
     (user, groups): (&str, &[String]),
@@ -96,12 +98,14 @@ pub fn is_disruption_target(pod: &Pod) -> bool {
         .is_some_and(|found| &*found.status == "True")
 }
 
-/// Whether an object of ours that changes or deletes a pod is the pod's own workload, or a SidecarSet, which changes its own containers.
+/// Whether an object of Berth's kinds that changes or deletes a pod is the pod's own workload, or a
+/// SidecarSet, which changes its own containers.
 pub fn is_own_workload(pod: &Metadata, resource: &Resource, uid: &str) -> bool {
     *resource == SIDECAR_SETS || pod.controller().is_some_and(|owner| *owner.uid == *uid)
 }
 
-/// Whether a user who changes or deletes a pod is the controller of the pod's own workload. `own` is the account of our controller.
+/// Whether a user is the controller of the pod's own workload. `own` is the account of Berth's
+/// controller.
 pub fn is_own_controller(pod: &Metadata, user: &str, own: &str) -> bool {
     let Some(Owner {
         api_version, kind, ..

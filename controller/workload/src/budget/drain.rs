@@ -1,5 +1,5 @@
-//! What a drain of a node would get now: it asks for one pod after the other, each takes from what those before it have left, and nothing
-//! is written.
+//! Predicts what a drain of a node would get now. A drain evicts one pod after the other, and each
+//! pod reserves from what the pods before it have left. Nothing is written.
 
 use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
@@ -12,96 +12,98 @@ use super::ledger::Request;
 use crate::budget::native::{self, NativeBudget};
 use crate::objects::pod::Pod;
 
-/// Who uses up what pods have taken, in the words of a refusal.
+/// The holder of the predicted reservations, as refusals name it.
 const HOLDER: &str = "this drain";
-/// As many nodes are named.
+/// Most nodes that a message names.
 const NAMED: usize = 10;
 
-/// The budgets of a namespace, as they were read, and then with what pods have taken.
+/// The budgets of a namespace: first as the explanation has read them, then with the predicted
+/// reservations.
 #[derive(Debug, Clone)]
 pub struct Drain<'a> {
-    /// Ours, in the order in which they are drawn from.
+    /// Berth's budgets, in the order of reservations.
     pub budgets: Vec<Budget<'a>>,
-    /// Kubernetes' own.
+    /// Kubernetes' own budgets.
     pub natives: Vec<NativeBudget>,
-    /// The one of ours of which it is told what a pod takes.
+    /// The index in `budgets` of the budget that the result reports on.
     pub told: usize,
 }
 
-/// A budget of ours.
+/// A budget of one of Berth's kinds.
 #[derive(Debug, Clone)]
 pub struct Budget<'a> {
-    /// What is drawn from.
+    /// The account that pods reserve from.
     pub account: Account<'a>,
-    /// How many pods workloads want now, where they say it: that counts before a pod is refused.
+    /// How many pods workloads want now, if they say it. A refusal is decided again with this
+    /// number.
     pub total: Option<usize>,
     /// The budgets that it names.
     pub others: Vec<Other>,
-    /// Whether the apiserver asks before its pods go.
+    /// Whether the apiserver calls the webhook before pods of this budget leave.
     pub asked: Asked,
 }
 
-/// A budget that another names.
+/// A budget that another one names.
 #[derive(Debug, Clone)]
 pub struct Other {
-    /// What it brings, as it was read.
+    /// Its contribution, as it was read.
     pub brings: Result<Brings, Silence>,
-    /// How many of its pods are counted already.
+    /// How many of its pods another budget already contributes.
     pub shared: Shared,
-    /// Which it is, where its pods may go in the same drain.
+    /// Its place in this drain, if its pods may leave in the same drain.
     pub place: Option<Place>,
 }
 
-/// A budget that is drawn from.
+/// The place of a budget that pods reserve from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// One of ours.
+    /// An index in [`Drain::budgets`].
     Ours(usize),
-    /// One of Kubernetes'.
+    /// An index in [`Drain::natives`].
     Native(usize),
 }
 
-/// A pod that is on the node.
+/// A pod on the node.
 #[derive(Debug)]
 pub struct Resident<'a> {
     /// The pod.
     pub pod: &'a Pod,
     /// Whether it serves, as budgets count.
     pub is_available: bool,
-    /// Which budgets of ours hold it, in their order.
+    /// The indexes of Berth's budgets that hold the pod, in their order.
     pub holding: Vec<usize>,
 }
 
-/// What becomes of a pod.
+/// The predicted result of a drain for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// A drain does not ask for it: why.
+    /// A drain does not evict the pod, for this reason.
     Left(&'static str),
-    /// It goes, and takes one of those that may go; so many more may after it.
+    /// The eviction is allowed and uses one of the allowed disruptions.
     Goes {
-        /// So many.
+        /// How many more disruptions are allowed afterwards.
         left: i32,
     },
-    /// It goes, and takes nothing: why.
+    /// The eviction is allowed and uses no allowed disruption, for this reason.
     GoesFreely(String),
-    /// It is refused: why.
+    /// The eviction is refused, for this reason.
     Stays(String),
-    /// It is refused, and only because as many are out of service as may be.
+    /// The eviction is refused only because the budget allows no more pods out of service.
     NoRoom {
-        /// By which budget of ours.
+        /// The index of the budget that refuses.
         budget: usize,
-        /// In its words.
+        /// The message of this budget.
         message: String,
     },
 }
 
 impl Fate {
-    /// Whether it is refused.
+    /// Whether the eviction is refused.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Stays(_) | Self::NoRoom { .. })
     }
 
-    /// In words.
+    /// The result as a message.
     pub fn words(&self) -> String {
         match self {
             Self::Left(why) => format!("would be left where it is: {why}"),
@@ -116,7 +118,7 @@ impl Fate {
 }
 
 impl Drain<'_> {
-    /// What becomes of each pod of a node, in one round, in their order.
+    /// The result for each pod of a node, in one round and in the order of `pods`.
     pub fn round(mut self, pods: &[Resident<'_>], now: Timestamp) -> Vec<Fate> {
         pods.iter().map(|one| self.evict(one, now)).collect()
     }
@@ -132,7 +134,8 @@ impl Drain<'_> {
             .collect();
         let drawn = self.draw(one, now);
         let fate = match native::refused(one.pod, &self.natives) {
-            // One that ours keeps says what they say, or will in a moment, and they have more to tell.
+            // A native budget that Berth keeps repeats the refusal of Berth's budget, now or in a
+            // moment. The message of Berth's budget has more details.
             Some(refused) if !refused.is_ours || !drawn.is_refusal() => {
                 Fate::Stays(refused.message)
             }
@@ -152,7 +155,8 @@ impl Drain<'_> {
         fate
     }
 
-    /// Draws from all budgets of ours that hold the pod. Where one refuses, what the others gave is to be taken back.
+    /// Reserves from all of Berth's budgets that hold the pod. If one of them refuses, the caller
+    /// releases the other reservations.
     fn draw(&mut self, one: &Resident<'_>, now: Timestamp) -> Fate {
         let is_asked = |at: &usize| !matches!(self.budgets[*at].asked, Asked::Never(_));
         let asked: Vec<usize> = one.holding.iter().copied().filter(is_asked).collect();
@@ -199,7 +203,8 @@ impl Drain<'_> {
         }
     }
 
-    /// What a budget says. Where what is written refuses, fewer pods may be expected by now.
+    /// The decision of one budget. If it refuses by its written numbers, it decides again by the
+    /// number of pods that workloads want now.
     fn ask(&mut self, at: usize, request: &Request, now: Timestamp) -> Decision {
         let (others, requests) = (self.others(at), [(request.clone(), false)]);
         let Budget { account, total, .. } = &mut self.budgets[at];
@@ -238,7 +243,7 @@ impl Drain<'_> {
         }
     }
 
-    /// What the budgets that one names bring, without what pods have taken.
+    /// The contributions of the budgets that a budget names, less the predicted reservations.
     fn others(&self, at: usize) -> Vec<Result<Brings, Silence>> {
         self.budgets[at]
             .others
@@ -257,7 +262,7 @@ impl Drain<'_> {
         Ok(now.without(other.shared).at_most(as_read))
     }
 
-    /// Why the budget that is told of has nothing to say of a pod.
+    /// Why the reported budget does not decide on a pod.
     fn unheld(&self, one: &Resident<'_>) -> String {
         let Budget { account, asked, .. } = &self.budgets[self.told];
         if !one.holding.contains(&self.told) {
@@ -279,7 +284,7 @@ impl Drain<'_> {
     }
 }
 
-/// What becomes of a pod that no budget is asked about.
+/// The result for a pod whose eviction no budget reviews.
 fn unasked(pod: &Pod) -> Option<Fate> {
     let is_of_daemon_set = pod
         .metadata
@@ -298,18 +303,18 @@ fn unasked(pod: &Pod) -> Option<Fate> {
     }
 }
 
-/// What one round of a drain would leave on a node.
+/// The pods that one round of a drain would leave on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remainder {
     /// The node.
     pub node: String,
-    /// How many pods of the budget are there.
+    /// How many pods of the budget are on the node.
     pub pods: usize,
-    /// How many of them would be refused.
+    /// How many of their evictions would be refused.
     pub refused: usize,
 }
 
-/// Which nodes could be drained at once, each alone, and which could not, in words.
+/// A message on which nodes could be drained at once, each alone, and which could not.
 pub fn drainable(nodes: &[Remainder]) -> Vec<String> {
     let (held, free): (Vec<_>, Vec<_>) = nodes.iter().partition(|one| one.refused > 0);
     let free = free.iter().map(|one| one.node.clone()).collect();

@@ -1,4 +1,5 @@
-//! How many pods are expected of budgets that hold pods of the same workloads, each of which wants its pods once.
+//! How many pods are expected of budgets that hold pods of the same workloads. Each workload's pods
+//! count once.
 
 use std::cmp::{max, min};
 use std::collections::BTreeMap;
@@ -8,9 +9,11 @@ use berth_api::names::condition::BLOCKED;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// How long until workloads are asked again how many pods they want, where nothing else tells. Where nobody knew, by what the budget has
-/// said: as long as that has been so, from 5 s to a minute. Who makes a budget beside its workload waits for the first look; a count looks at
-/// all pods of a namespace, and a thousand budgets that can never be counted are not to take the time of others.
+/// How long until the leader reads again how many pods workloads want, if no watch event does it
+/// earlier. If the number is unknown, the delay is as long as the budget has been blocked, between
+/// 5 s and a minute. A user who creates a budget next to its workload waits for the first of these
+/// reads. A count reads all pods of a namespace, so that a thousand budgets that cannot be counted
+/// must not delay the others.
 pub fn asked_again(is_known: bool, told: &[Condition], now: Timestamp) -> Duration {
     const KNOWN: Duration = Duration::from_secs(300);
     const SOONEST: Duration = Duration::from_secs(5);
@@ -28,21 +31,22 @@ pub fn asked_again(is_known: bool, told: &[Condition], now: Timestamp) -> Durati
         .clamp(SOONEST, LATEST)
 }
 
-/// How many pods each of some workloads wants, by its uid.
+/// How many pods each workload wants, by the workload's uid.
 pub type Wanted = BTreeMap<String, usize>;
 
-/// What budgets expect together.
+/// The expected pods of several budgets.
 #[derive(Debug, Default)]
 pub struct Together {
     wanted: Wanted,
-    /// By how much the numbers of these budgets may be less than what their workloads want: a budget may have counted when they wanted
-    /// fewer, or in another way.
+    /// How much smaller these budgets' numbers may be than the wanted pods, because a budget may
+    /// have counted earlier or differently.
     lacks: usize,
 }
 
 impl Together {
-    /// Adds a budget that expects so many pods, of these workloads. Gives how many of those were expected before: never so many that with
-    /// the others fewer are expected than all the workloads want, unless the budgets themselves expect fewer.
+    /// Adds a budget that expects this many pods of these workloads. Returns how many of them other
+    /// budgets already expect. The sum is never less than the workloads want, unless the budgets
+    /// themselves expect fewer.
     pub fn add(&mut self, expected: usize, wanted: Wanted) -> usize {
         let sum = |all: usize, more: usize| all.saturating_add(more);
         let of_its_own = wanted.values().copied().fold(0, sum);

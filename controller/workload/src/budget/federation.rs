@@ -1,4 +1,4 @@
-//! What budgets that are named by another bring, and what is left to the one that names them.
+//! What budgets contribute to a budget that names them, and how many own pods must then stay.
 
 use std::cmp::{max, min};
 
@@ -12,35 +12,35 @@ use super::Amount;
 use super::ledger::is_counted;
 use crate::budget::native::NativeBudget;
 
-/// Pods of one budget.
+/// The pods that one budget contributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Brings {
-    /// How many are healthy, without those that were granted.
+    /// How many are healthy, without the granted ones.
     pub healthy: usize,
     /// How many are expected.
     pub expected: usize,
 }
 
-/// How many of a budget's pods are counted already.
+/// How many of a budget's pods another budget already contributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shared {
-    /// Of all pods that it selects: any of them may be among its healthy ones.
+    /// Pods that the selector matches: each of them may be a healthy pod of the budget.
     pub pods: usize,
-    /// Of those that it expects.
+    /// Expected pods.
     pub expected: usize,
 }
 
-/// Nobody knows what a budget brings.
+/// The contribution of a budget is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// Why, with the remedy.
+    /// The cause, with the remedy.
     pub why: String,
-    /// How many of its pods are certain to stay all the same.
+    /// How many of its pods are certain to stay nevertheless.
     pub keeps: usize,
 }
 
 impl Silence {
-    /// For this reason, and nothing is certain.
+    /// An unknown contribution with its cause. No pods are certain to stay.
     pub fn of(why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
@@ -59,10 +59,9 @@ fn number(number: i32) -> usize {
 }
 
 impl Brings {
-    /// A budget that federates others brings its own pods.
+    /// The own pods of a budget that federates others.
     ///
-    /// # Errors
-    /// It has not counted them.
+    /// # Errors The budget has not counted its pods.
     pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Result<Self, Silence> {
         let status = budget
             .status
@@ -83,10 +82,9 @@ impl Brings {
         })
     }
 
-    /// As a PodUnavailableBudget has counted.
+    /// The contribution of a PodUnavailableBudget.
     ///
-    /// # Errors
-    /// It has not, or not how many are expected.
+    /// # Errors The budget has not counted its pods, or the number of expected pods is unknown.
     pub fn of_unavailable(budget: &PodUnavailableBudget) -> Result<Self, Silence> {
         let status = budget
             .status
@@ -95,7 +93,8 @@ impl Brings {
         if !is_counted(status, budget.metadata.generation.unwrap_or_default()) {
             return Err(Silence::of(NOT_COUNTED));
         }
-        // The pods that there are may be fewer than those that are expected, and then too many of others could go.
+        // Fewer pods may exist than are expected, and then too many pods of other budgets could
+        // leave.
         if status
             .conditions
             .iter()
@@ -106,7 +105,7 @@ impl Brings {
         Ok(Self::of_account(status))
     }
 
-    /// A budget's own pods, as its account has them.
+    /// The own pods of a budget, from its status.
     pub fn of_account(status: &PodUnavailableBudgetStatus) -> Self {
         Self {
             healthy: number(status.current_available),
@@ -114,10 +113,10 @@ impl Brings {
         }
     }
 
-    /// As Kubernetes has counted, less what the eviction API has granted since.
+    /// The contribution of a native budget: the numbers of Kubernetes, less what the eviction API
+    /// has granted since.
     ///
-    /// # Errors
-    /// It has not.
+    /// # Errors Kubernetes has not counted the pods.
     pub fn of_native(budget: &NativeBudget) -> Result<Self, Silence> {
         let status = &budget.status;
         if status.observed_generation != budget.metadata.generation
@@ -133,7 +132,8 @@ impl Brings {
         })
     }
 
-    /// Without pods that are counted elsewhere. They are taken for healthy here: so never too many are counted.
+    /// Subtracts pods that another budget already contributes. All of them are assumed to be
+    /// healthy, so that the result is never too high.
     pub fn without(self, shared: Shared) -> Self {
         let healthy = self.healthy.saturating_sub(shared.pods);
         Self {
@@ -142,8 +142,8 @@ impl Brings {
         }
     }
 
-    /// No more healthy pods than its workloads want. Another cluster's tenants write these numbers: with surplus pods beyond
-    /// them, they could let more local pods go than `maxUnavailable` allows.
+    /// Limits the healthy pods to the expected ones. Another cluster's tenants write these numbers:
+    /// with surplus pods, they could let more local pods leave than `maxUnavailable` allows.
     pub fn without_surplus(self) -> Self {
         Self {
             healthy: min(self.healthy, self.expected),
@@ -151,7 +151,7 @@ impl Brings {
         }
     }
 
-    /// Of each number that one which lets fewer pods go.
+    /// Takes each number from the side that lets fewer pods leave.
     pub fn at_most(self, other: Self) -> Self {
         Self {
             healthy: min(self.healthy, other.healthy),
@@ -160,7 +160,8 @@ impl Brings {
     }
 }
 
-/// Which budget it is, and by which spec: as long as neither changes it selects the same pods.
+/// The identity of a budget and of its spec. While neither changes, the budget selects the same
+/// pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
     /// Its uid.
@@ -170,7 +171,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of one of our kinds.
+    /// The origin of a budget of Berth's kinds.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let (uid, generation) = (metadata.uid.clone(), metadata.generation);
         Self {
@@ -179,7 +180,7 @@ impl Origin {
         }
     }
 
-    /// Of a native one.
+    /// The origin of a native budget.
     pub fn of_native(budget: &NativeBudget) -> Self {
         Self {
             uid: budget.metadata.uid.to_string(),
@@ -188,25 +189,25 @@ impl Origin {
     }
 }
 
-/// What the leader has told last of a budget in this cluster that another names.
+/// The leader's last report on a budget in this cluster that another budget names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// How many of its pods are counted already.
+    /// How many of its pods another budget already contributes.
     pub shared: Shared,
-    /// Which budget that was. Empty by a build that did not tell.
+    /// The budget of the report. Empty if an older build wrote the report.
     pub origin: Origin,
-    /// What it brought without them; `None` where nobody knew.
+    /// Its contribution without these pods; `None` if it was unknown.
     pub brought: Option<Brings>,
-    /// Whether another that is counted with it may hold the same pods: it is of the same namespace.
+    /// Whether another counted budget of the same namespace may hold the same pods.
     pub may_share: bool,
 }
 
 impl Told {
-    /// What a budget brings that has so many pods now. Where another may hold them, too, no more than was told: what it has counted since
-    /// may be counted already, and only the leader knows.
+    /// The contribution of a budget that has these pods now. If another budget may hold the same
+    /// pods, at most the reported contribution: only the leader knows whether newly counted pods
+    /// are counted elsewhere.
     ///
-    /// # Errors
-    /// Nothing was told of this one.
+    /// # Errors The leader has reported nothing on this budget.
     pub fn bring(&self, origin: &Origin, now: Brings) -> Result<Brings, Silence> {
         let now = now.without(self.shared);
         if !self.may_share {
@@ -221,24 +222,25 @@ impl Told {
     }
 }
 
-/// What a budget and those that it names have and need.
+/// The pods of a budget and of the budgets that it names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Whole {
-    /// How many pods of the others are healthy.
+    /// How many pods of the other budgets are healthy.
     pub others: usize,
-    /// How many pods are expected, own ones and others.
+    /// How many own and other pods are expected.
     pub expected: usize,
-    /// How many must be healthy, own ones and others.
+    /// How many own and other pods must be healthy.
     pub desired: usize,
-    /// How many own ones must be, whatever the others have.
+    /// Minimum number of own pods that stay healthy, even if other budgets have capacity.
     pub floor: usize,
 }
 
 impl Whole {
-    /// Of so many own pods, of which so many never go, and what each of the others brings.
+    /// Computes the sums from the expected own pods, the own pods that always stay, and the
+    /// contributions of the other budgets.
     ///
-    /// # Errors
-    /// One of them is silent, and without how many it expects nobody knows how many must be healthy.
+    /// # Errors A contribution is unknown, and without its expected pods the number that must be
+    /// healthy is unknown.
     pub fn of(
         amount: &Amount,
         (expected, floor): (usize, usize),
@@ -257,7 +259,7 @@ impl Whole {
                 amount.words()
             ));
         }
-        // As other clusters tell them, such numbers are anybody's.
+        // Other clusters can report arbitrarily large numbers.
         let sum = |all: usize, more: usize| all.saturating_add(more);
         let expected = others
             .iter()
@@ -283,7 +285,7 @@ impl Whole {
         max(self.desired.saturating_sub(self.others), self.floor)
     }
 
-    /// How many of so many healthy own pods may go.
+    /// How many of `own` healthy own pods may leave.
     pub fn allowed(&self, own: usize) -> usize {
         min(own, own.saturating_sub(self.left_to_own()))
     }

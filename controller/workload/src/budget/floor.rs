@@ -1,4 +1,5 @@
-//! How many pods of a budget never go by anybody's will, so that other clusters may count on them while they cannot ask.
+//! How many pods of a budget no request may take out of service, so that other clusters may count
+//! on them while they are disconnected.
 
 use std::cmp::{max, min};
 use std::time::Duration;
@@ -9,23 +10,25 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::FloorStatus;
 
 use crate::objects::condition::is_true;
 
-/// What a reader may count on, for how long after it sent the read that showed it.
+/// The pods that a reader in another cluster may count on, and for how long after it sent the read
+/// that showed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
-    /// So many pods stay healthy, as far as anybody's will goes.
+    /// How many pods stay healthy, unless they fail by themselves.
     pub pods: usize,
-    /// How long.
+    /// For how long.
     pub lasts: Duration,
 }
 
-/// A tenth less than the budget keeps it: clocks run at different speeds.
+/// Readers trust a floor for a tenth less than its lease, because clocks run at different speeds.
 const PER_CENT_TRUSTED: u64 = 90;
 
 fn number(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
-/// How many of its own pods the budget never lets go: as its spec says, or said a moment ago.
+/// How many of its own pods the budget never lets leave: the larger of the floors in its spec and
+/// in its status.
 pub fn binding(budget: &DistributedPodDisruptionBudget) -> usize {
     let told = budget
         .status
@@ -35,8 +38,9 @@ pub fn binding(budget: &DistributedPodDisruptionBudget) -> usize {
     number(max(budget.spec.floor, told.pods))
 }
 
-/// What whoever reads the budget may count on. A floor counts when the status tells of it, and no longer than the spec does; and only where
-/// the apiserver asks before pods go.
+/// The promise that a reader of the budget may count on. Spec and status must both have the floor,
+/// and the smaller number counts. There is no promise unless the apiserver calls the webhook before
+/// pods leave.
 pub fn promised(budget: &DistributedPodDisruptionBudget) -> Option<Promise> {
     let status = budget.status.as_ref()?;
     let told = status.floor?;
@@ -52,8 +56,9 @@ pub fn promised(budget: &DistributedPodDisruptionBudget) -> Option<Promise> {
     })
 }
 
-/// What the status is to tell of the floor, and how long until it may tell less. What was told binds for its whole time after the spec
-/// asked for less, since when the leader has seen this spec.
+/// The floor for the status, and how long until it may be smaller. A floor in the status stays for
+/// its whole lease after the spec asked for less. `seen_for` is how long the leader has seen this
+/// spec.
 pub fn told(
     budget: &DistributedPodDisruptionBudget,
     seen_for: Duration,

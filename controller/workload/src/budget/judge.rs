@@ -1,5 +1,5 @@
-//! What one budget says to requests, and in which words: by its ledger, by how many pods are expected, and by what the budgets that it
-//! names bring.
+//! The decision of one budget on requests, and its messages: by its ledger, the expected pods, and
+//! the contributions of the budgets that it names.
 
 use berth_api::names::annotation::HOLD_PREFIX;
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
@@ -10,25 +10,25 @@ use super::ledger::{Refused, Request, Verdict, draw, set_numbers, stands, told};
 use super::{Fault, Rules};
 use crate::objects::pod::Metadata;
 
-/// The most budgets that hold one pod: each is a write.
+/// The most budgets that may hold one pod, because each of them is a write.
 const MOST_BUDGETS: usize = 16;
-/// As much of a hold's reason is told.
+/// Most characters of a hold's reason that a message shows.
 const LONGEST_HOLD: usize = 256;
-/// As many users of a budget a message names.
+/// Most users of a budget that a message names.
 const NAMED: usize = 3;
 
-/// What a budget says to one request.
+/// The decision of a budget on one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It costs nothing.
+    /// The request costs nothing.
     Free,
-    /// It stands in the ledger.
+    /// The request has an entry in the ledger.
     Drawn,
-    /// It must be, though the budget refuses it for this reason.
+    /// The request is allowed although the budget would refuse it for this reason.
     Passed(String),
-    /// It must not be, for this reason.
+    /// The budget refuses the request for this reason.
     Refused(String),
-    /// The same, and only because as many are out of service as may be.
+    /// The budget refuses the request for this reason: it allows no more pods out of service.
     UsedUp(String),
 }
 
@@ -39,36 +39,36 @@ impl Decision {
     }
 }
 
-/// A budget as it was read.
+/// A budget as it was read from the apiserver or a cache.
 #[derive(Debug, Clone)]
 pub struct Account<'a> {
-    /// Its kind, namespace and name, as messages have them.
+    /// Its kind, namespace and name, as messages name it.
     pub name: &'a str,
-    /// What its spec says, or what is wrong with that.
+    /// Its checked spec, or the fault of the spec.
     pub rules: &'a Result<Rules, Fault>,
     /// The generation of that spec.
     pub generation: i64,
     /// The budget's own pods and its ledger.
     pub status: PodUnavailableBudgetStatus,
-    /// Of a budget that counts the pods of others, too: how many of its own never go.
+    /// For a budget that federates others: how many of its own pods always stay.
     pub floor: Option<usize>,
 }
 
-/// What a budget says to all of a few requests. What it grants is in its account.
+/// The decisions of a budget on some requests. Its account has the new reservations.
 #[derive(Debug)]
 pub struct Judged {
-    /// To each.
+    /// One decision for each request.
     pub decisions: Vec<Decision>,
-    /// Whether the account is to be written.
+    /// Whether the account must be written.
     pub is_drawn: bool,
-    /// Whether one of them is refused, or let go without a write. A write would show whether the budget, its spec and its status, is as it
-    /// was read; so else it has to be read anew.
+    /// Whether a request is refused, or allowed without a write. A write proves that the budget's
+    /// spec and status are still as they were read; without a write they must be read again.
     pub is_by_what_is_written: bool,
 }
 
 impl Account<'_> {
-    /// Judges requests, those of dry runs among them, by another total where that was asked for, and by what the budgets that it names
-    /// bring.
+    /// Decides on requests, including dry runs. `total` replaces the number of expected pods, and
+    /// `others` are the contributions of the budgets that this budget names.
     pub fn judge(
         &mut self,
         requests: &[(Request, bool)],
@@ -92,7 +92,7 @@ impl Account<'_> {
             is_by_what_is_written: false,
         };
         for (request, is_dry_run) in requests {
-            // A dry run is judged, and takes nothing.
+            // A dry run gets a decision and reserves nothing.
             let verdict = if *is_dry_run {
                 draw(
                     &mut self.status.clone(),
@@ -125,7 +125,7 @@ impl Account<'_> {
         judged
     }
 
-    /// What is said where nobody knows how many may go.
+    /// The decisions of a budget that cannot be counted.
     fn uncounted(&self, requests: &[(Request, bool)], message: &str) -> Judged {
         let refused = format!(
             "{} holds the pod, and cannot be counted: {message}",
@@ -143,7 +143,7 @@ impl Account<'_> {
         }
     }
 
-    /// Sets how many may go, where that depends on others or on another total.
+    /// Sets how many pods may leave, if that depends on other budgets or on another total.
     fn count(
         &mut self,
         rules: &Rules,
@@ -165,8 +165,8 @@ impl Account<'_> {
         Ok(None)
     }
 
-    /// Looks once more, with what was drawn for a request standing here, and in those of the others that it was drawn from; `Some` says why
-    /// that must not be.
+    /// Checks a reservation again once it is written here and in the named budgets. `Some` is the
+    /// reason to refuse the request.
     pub fn confirm(&self, request: &Request, others: &[Result<Brings, Silence>]) -> Option<String> {
         let name = self.name;
         if !stands(&self.status, request) {
@@ -180,7 +180,7 @@ impl Account<'_> {
         let rules = self.rules.as_ref().ok();
         let whole =
             rules.and_then(|rules| Whole::of(&rules.amount, (expected, floor), others).ok());
-        // One that was not healthy takes nothing.
+        // A pod that was not healthy takes nothing.
         let is_enough =
             !request.is_available || whole.is_some_and(|whole| own >= whole.left_to_own());
         (!is_enough)
@@ -188,8 +188,8 @@ impl Account<'_> {
     }
 }
 
-/// Why a pod must stay before any of so many budgets that hold it is asked. Where one of them counts the pods of others, anyone may hold
-/// the pod by an annotation.
+/// Why a pod must stay before one of its budgets decides. If one of them counts the pods of other
+/// budgets, an annotation of the pod can hold it.
 pub fn kept(pod: &Metadata, budgets: usize, counts_others: bool) -> Option<String> {
     if budgets > MOST_BUDGETS {
         return Some(format!(
@@ -212,7 +212,7 @@ fn number(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
-/// How many pods are available, and how many must be.
+/// How many pods are available, and how many must be, as messages say it.
 fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String {
     let PodUnavailableBudgetStatus {
         current_available,
@@ -241,7 +241,8 @@ fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String 
     }
 }
 
-/// How many pods are out of service that no entry names: an entry ends when its pod is being deleted.
+/// How many pods are out of service without an entry, because an entry ends when its pod is being
+/// deleted.
 fn down(status: &PodUnavailableBudgetStatus) -> String {
     match status
         .total_replicas
@@ -253,8 +254,8 @@ fn down(status: &PodUnavailableBudgetStatus) -> String {
     }
 }
 
-/// Which of the others do not bring what they have, and why: each replica reads other clusters for itself, and may know less than the
-/// status tells.
+/// The named budgets with unknown contributions, and why. Each replica reads other clusters itself,
+/// and may know less than the status says.
 fn silent(others: &[Result<Brings, Silence>]) -> String {
     let silent = others
         .iter()
@@ -268,7 +269,7 @@ fn silent(others: &[Result<Brings, Silence>]) -> String {
         .collect()
 }
 
-/// What a budget lacks for a request.
+/// A message about the pods that the budget lacks for a request.
 fn shortage(
     name: &str,
     status: &PodUnavailableBudgetStatus,
@@ -285,7 +286,7 @@ fn shortage(
     }
 }
 
-/// Why a pod must stay, who uses the budget up, and what helps.
+/// A message about why a pod must stay, which requests use the budget up, and the remedy.
 fn refusal(
     name: &str,
     status: &PodUnavailableBudgetStatus,
@@ -351,7 +352,7 @@ fn refusal(
     }
 }
 
-/// Does the budget let no pod go even if all pods are available?
+/// Whether the budget lets no pod leave even if all pods are available.
 fn allows_none(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> bool {
     let (desired, expected) = whole.map_or_else(
         || {

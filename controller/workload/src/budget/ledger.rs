@@ -1,4 +1,4 @@
-//! Who may take a pod out of service: a budget's ledger, a request, and what becomes of both.
+//! The ledger of a budget: requests to take a pod out of service, and the entries that record them.
 
 mod view;
 
@@ -21,42 +21,45 @@ use crate::plan::Waiting;
 
 pub use view::{is_counted, note_counted, note_settled, settled_by, unless_only_its_view};
 
-/// Who asks for a pod again and again is noted so seldom.
+/// The ledger notes a repeated request for a replacement at most this often.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_secs(60);
 
-/// Who wants what of which pod.
+/// A request to take one pod out of service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The pod's name.
     pub pod: String,
     /// Its uid.
     pub uid: String,
-    /// What is to befall it.
+    /// The operation on the pod.
     pub operation: ProtectedOperation,
-    /// Who wants it.
+    /// The user or object that makes the request.
     pub holder: String,
-    /// Whether it serves now. One that does not costs nothing.
+    /// Whether the pod serves now. A pod that does not serve costs nothing.
     pub is_available: bool,
-    /// Its generation, where it is to change.
+    /// The generation of the pod, if the operation changes it.
     pub generation: Option<i64>,
-    /// The containers that are to be replaced.
+    /// The containers that the operation replaces.
     pub container_ids: Vec<String>,
-    /// Whether some of them are restarted for other resources.
+    /// Whether the operation restarts some of the containers to change their resources.
     pub resizes: bool,
     /// Whether the pod's own workload asks for it, and no service is lost: [`Self::by_own_workload`].
     pub is_repair: bool,
     /// Whether no budget may refuse the request: [`super::disruption::passes`]. The ledger has an entry of the pod all the same.
     pub passes: bool,
-    /// A name of its own, where what is drawn may be taken back. Then it never stands on what another request has drawn.
+    /// The request's own name, if its reservation may be released. A request with a name never uses
+    /// the reservation of another request.
     pub grant: Option<String>,
-    /// Whether this process has entered the same a moment ago, by the clock that only goes on: then it is the same request, which the
-    /// apiserver validates again. What an entry says of time is the clock of whoever wrote it.
+    /// Whether this process made the same reservation a moment ago, by the monotonic clock. Then
+    /// the apiserver validates the same request again. The time in an entry is from the clock of
+    /// the replica that wrote it.
     pub is_again: bool,
 }
 
 impl Request {
-    /// As the pod's own workload asks. Of a pod that is not available and [down](Pod::is_down) it takes nothing away: budgets wait for
-    /// pods to serve again, and this one may never do so without the change.
+    /// Marks the request as one of the pod's own workload. It takes nothing away from a pod that is
+    /// unavailable and [down](Pod::is_down): budgets wait for pods to serve again, and this pod may
+    /// never serve without the change.
     #[must_use]
     pub fn by_own_workload(self, pod: &Pod) -> Self {
         let is_repair =
@@ -64,8 +67,8 @@ impl Request {
         Self { is_repair, ..self }
     }
 
-    /// Whether it takes nothing from a budget, whatever that has counted. A change of a pod that another one has charged is entered
-    /// beside that one.
+    /// Whether the request takes nothing from a budget, independent of the budget's numbers. A
+    /// change of a pod that already has an entry gets its own entry.
     pub fn takes_nothing(&self, status: &PodUnavailableBudgetStatus) -> bool {
         let is_deletion = self.operation == ProtectedOperation::Delete;
         self.is_repair && (is_deletion || entries(status).all(|entry| entry.uid != self.uid))
@@ -75,15 +78,16 @@ impl Request {
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// The budget has nothing to say.
+    /// The request costs nothing.
     Free,
-    /// It stands in the ledger already.
+    /// The ledger already has an entry for the request.
     Stands,
-    /// It is in the ledger that is to be written.
+    /// The status to write has a new entry for the request.
     Drawn,
-    /// The same, past the budget, which would refuse it for this reason. A full ledger stays as it was.
+    /// The status to write has a new entry although the budget would refuse the request for this
+    /// reason. A full ledger gets no entry.
     Passed(Refused),
-    /// It must not be.
+    /// The budget refuses the request.
     Refused(Refused),
 }
 
@@ -92,14 +96,14 @@ pub enum Verdict {
 pub enum Refused {
     /// Pods have not been counted since the budget was made or changed.
     NotCounted,
-    /// As many are out of service as may be.
+    /// The budget allows no more pods out of service.
     UsedUp,
     /// The ledger is full.
     TooMany,
 }
 
-/// Decides about a request. Where it is [`Verdict::Drawn`] or [`Verdict::Passed`] the status is as it is to be written, and else as it
-/// was.
+/// Decides on a request. For [`Verdict::Drawn`] and [`Verdict::Passed`], `status` becomes the
+/// status to write; otherwise it stays as it was.
 pub fn draw(
     status: &mut PodUnavailableBudgetStatus,
     of_spec: (&Rules, i64),
@@ -132,7 +136,7 @@ fn draw_allowed(
     }
     let of_pod = || entries(status).filter(|entry| entry.uid == request.uid);
     let mine = of_pod().find(|entry| is_of(entry, request));
-    // One that has more containers replaced is another.
+    // A request that replaces more containers needs its own entry.
     let names_all = |entry: &LedgerEntry| {
         let has = |id: &String| entry.container_ids.contains(id);
         request.container_ids.iter().all(has) && (entry.resizes || !request.resizes)
@@ -149,8 +153,9 @@ fn draw_allowed(
                 Verdict::Refused(Refused::NotCounted)
             }
             UnhealthyPodPolicy::IfHealthyBudget if !is_healthy => Verdict::Refused(Refused::UsedUp),
-            // It takes nothing, for it is not counted. The apiserver carries out what was asked about the pod only while that is as
-            // it was shown; but an eviction says nothing of the pod, which may serve again by then, and be counted.
+            // An unavailable pod costs nothing. The apiserver carries out an update or deletion
+            // only if the pod is still as the webhook saw it. An eviction has no such precondition,
+            // so that the pod may serve again by then.
             _ if request.operation != ProtectedOperation::Evict => Verdict::Free,
             _ if is_full => Verdict::Refused(Refused::TooMany),
             _ => {
@@ -162,7 +167,8 @@ fn draw_allowed(
     if !is_counted {
         return Verdict::Refused(Refused::NotCounted);
     }
-    // Where others bring enough today, whoever draws from one of them must see what goes here.
+    // Even if the other budgets contribute enough today, a reservation from one of them must see
+    // the pods that leave here.
     if !is_charged && status.desired_available == 0 && !rules.may_be_named {
         return Verdict::Free;
     }
@@ -179,7 +185,7 @@ fn draw_allowed(
     Verdict::Drawn
 }
 
-/// Counts one pod less as available.
+/// Reduces the numbers of available and of allowed pods by one.
 fn take_one(status: &mut PodUnavailableBudgetStatus) {
     let one_less = |number: i32| number.saturating_sub(1).max(0);
     status.unavailable_allowed = one_less(status.unavailable_allowed);
@@ -190,31 +196,34 @@ fn entries(status: &PodUnavailableBudgetStatus) -> impl Iterator<Item = &LedgerE
     status.ledger.iter().flat_map(|ledger| &ledger.entries)
 }
 
-/// Whether what a request is for was entered within the last seconds, as the clock of whichever replica did so tells.
+/// Whether the ledger got this request in the last seconds, by the clock of the replica that wrote
+/// the entry.
 pub fn is_dated(status: &PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
     entries(status).any(|entry| {
         is_of(entry, request) && (-2..10).contains(&now.duration_since(entry.time.0).as_secs())
     })
 }
 
-/// Whether an entry was drawn for this request, and may be taken back with it. Of a pod that has changed since, it speaks of an earlier
-/// change, and is settled by itself.
+/// Whether an entry belongs to this request and may be released with it. If the pod has changed
+/// since, the entry belongs to an earlier change and is settled by itself.
 fn is_of(entry: &LedgerEntry, request: &Request) -> bool {
     is_alike(entry, request) && entry.generation == request.generation
 }
 
-/// Whether an entry is of the same pod and operation, whichever change of it, and of no other's name.
+/// Whether an entry has the same pod, operation and grant name, for any change of the pod.
 fn is_alike(entry: &LedgerEntry, request: &Request) -> bool {
     entry.uid == request.uid && entry.operation == request.operation && entry.grant == request.grant
 }
 
 fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) {
     let ledger = status.ledger.get_or_insert_default();
-    // What another request has drawn stands until that one is over: this one may be taken back.
+    // The reservation of another request stays until that request is over, because this request may
+    // be released.
     let all = std::mem::take(&mut ledger.entries).into_iter();
     let (replaced, others): (Vec<_>, Vec<_>) = all.partition(|old| is_of(old, request));
     ledger.entries = join_landed(others, request);
-    // Whatever the clocks of those who wrote them: what is entered again is another entry, which the leader sees first from now on.
+    // The replicas' clocks differ. A repeated reservation gets a later time, so that the leader
+    // treats it as a new entry.
     let later = replaced
         .iter()
         .filter_map(|old| old.time.0.checked_add(SignedDuration::from_secs(1)).ok());
@@ -226,7 +235,7 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
         holder: request.holder.clone(),
         time: Time(time),
         generation: request.generation,
-        // The change that was granted before may still come to be.
+        // The previously granted change may still happen.
         container_ids: joined_containers(&request.container_ids, &replaced),
         resizes: request.resizes || replaced.iter().any(|old| old.resizes),
         grant: request.grant.clone(),
@@ -237,8 +246,9 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
     name_pods(status);
 }
 
-/// Of a pod's changes that have come to be, as its generation tells, the latest entry speaks for all, with the containers of all: so a pod
-/// that is changed again and again has two entries, and not one for each change.
+/// Joins the entries of changes that the pod's generation shows as made into the latest one, with
+/// the containers of all. So a pod that changes repeatedly has two entries, not one for each
+/// change.
 fn join_landed(entries: Vec<LedgerEntry>, request: &Request) -> Vec<LedgerEntry> {
     let has_landed = |old: &LedgerEntry| {
         is_alike(old, request) && old.generation.is_some() && old.generation < request.generation
@@ -256,7 +266,7 @@ fn join_landed(entries: Vec<LedgerEntry>, request: &Request) -> Vec<LedgerEntry>
     entries
 }
 
-/// These containers, and those of entries, as many as one entry names.
+/// These containers and the ones of the entries, up to the limit of one entry.
 fn joined_containers(ids: &[String], entries: &[LedgerEntry]) -> Vec<String> {
     let mut all = ids.to_vec();
     for id in entries.iter().flat_map(|entry| &entry.container_ids) {
@@ -268,7 +278,7 @@ fn joined_containers(ids: &[String], entries: &[LedgerEntry]) -> Vec<String> {
     all
 }
 
-/// How much room is kept for pods that are replaced before they go.
+/// How many pods the ledger keeps free for pods that wait for a replacement.
 fn kept_for_others(status: &PodUnavailableBudgetStatus, request: &Request) -> i32 {
     let replacements = status.ledger.iter().flat_map(|ledger| &ledger.replacements);
     i32::try_from(
@@ -279,7 +289,8 @@ fn kept_for_others(status: &PodUnavailableBudgetStatus, request: &Request) -> i3
     .unwrap_or(i32::MAX)
 }
 
-/// Notes that a pod is to go when another has come; false where that is noted already, or too many are.
+/// Notes that a pod leaves once its replacement is available. Returns false if this is noted
+/// already, or the ledger is full.
 pub fn ask_replacement(
     status: &mut PodUnavailableBudgetStatus,
     request: &Request,
@@ -309,7 +320,7 @@ pub fn ask_replacement(
     true
 }
 
-/// Takes back what was drawn for a request, and nothing that was drawn for another; the leader counts anew.
+/// Releases the reservation of a request, and no other reservation; the leader counts anew.
 pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
     let Some(ledger) = &mut status.ledger else {
         return;
@@ -320,12 +331,12 @@ pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
     name_pods(status);
 }
 
-/// Whether what was drawn for a request stands.
+/// Whether the reservation of a request is in the ledger.
 pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
     entries(status).any(|entry| is_of(entry, request))
 }
 
-/// The entries of a ledger that are told: of requests for one pod the first.
+/// The entries of a ledger that messages show: the first one of each pod.
 pub fn told(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
     let mut known = BTreeSet::new();
     let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
@@ -335,7 +346,8 @@ pub fn told(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
         .collect()
 }
 
-/// Who uses a budget up, and who waits for another pod, in words.
+/// The entries that use a budget up and the pods that wait for a replacement, as messages show
+/// them.
 pub fn users(ledger: Option<&Ledger>) -> Vec<Waiting> {
     let used = told(ledger).into_iter().map(|entry| {
         let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
@@ -360,7 +372,7 @@ pub fn users(ledger: Option<&Ledger>) -> Vec<Waiting> {
     used.chain(replaced).collect()
 }
 
-/// What the peer reads of a ledger: the names of the pods, by what befalls them.
+/// Fills the fields that OpenKruise reads from a ledger: the names of the pods by operation.
 pub fn name_pods(status: &mut PodUnavailableBudgetStatus) {
     let entries = status
         .ledger
@@ -377,7 +389,8 @@ pub fn name_pods(status: &mut PodUnavailableBudgetStatus) {
     (status.disrupted_pods, status.unavailable_pods) = (named(false), named(true));
 }
 
-/// The numbers of a status for so many available pods, those of the ledger not among them, and another total.
+/// Sets the numbers of a status from a total and from the available pods that have no entry in the
+/// ledger.
 pub fn set_numbers(
     status: &mut PodUnavailableBudgetStatus,
     available: usize,

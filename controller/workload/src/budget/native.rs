@@ -1,4 +1,4 @@
-//! Kubernetes' own budgets, as far as ours look at them.
+//! Kubernetes' own budgets, with the fields that Berth reads.
 
 use std::collections::BTreeMap;
 
@@ -17,63 +17,63 @@ use crate::objects::selector::Selector;
 pub struct NativeBudget {
     /// Name, uid, owners.
     pub metadata: Metadata,
-    /// Which pods, and how many.
+    /// The pods that it selects, and how many must stay.
     pub spec: NativeBudgetSpec,
-    /// What its controller counted.
+    /// The numbers that Kubernetes' controller counted.
     pub status: NativeBudgetStatus,
 }
 
-/// Which pods, and how many.
+/// The pods that it selects, and how many must stay.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NativeBudgetSpec {
-    /// Without one it selects no pod, with an empty one all.
+    /// The selector. Without one the budget selects no pod; an empty one selects all.
     pub selector: Option<LabelSelector>,
-    /// As a person wrote it.
+    /// The value as it is in the spec.
     pub min_available: Option<Value>,
-    /// As a person wrote it.
+    /// The value as it is in the spec.
     pub max_unavailable: Option<Value>,
-    /// Whether a pod that is not ready may go.
+    /// Whether a pod that is not ready may leave.
     pub unhealthy_pod_eviction_policy: EvictionPolicy,
 }
 
-/// Whether a pod that is not ready may go.
+/// Whether a pod that is not ready may leave.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EvictionPolicy {
     /// Always.
     AlwaysAllow,
-    /// Only while enough others are healthy. So it is where a budget says nothing, or what nobody knows here.
+    /// Only while enough other pods are healthy. The default, also for unknown values.
     #[default]
     #[serde(other)]
     IfHealthyBudget,
 }
 
-/// What the eviction API says of a pod that one native budget holds.
+/// The answer of the eviction API for a pod that one native budget holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
-    /// It may go.
+    /// The eviction is allowed.
     Allowed,
-    /// The budget was changed, and its pods are not counted since.
+    /// The budget was changed, and its pods are not counted since then.
     NotCounted,
-    /// As many are out of service as may be.
+    /// The budget allows no more pods out of service.
     UsedUp,
 }
 
-/// What its controller counted.
+/// The numbers that Kubernetes' controller counted.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NativeBudgetStatus {
     /// The generation that was counted.
     pub observed_generation: i64,
-    /// How many evictions may be.
+    /// How many evictions are allowed.
     pub disruptions_allowed: i32,
     /// How many pods are healthy.
     pub current_healthy: i32,
-    /// How many must be.
+    /// How many pods must be healthy.
     pub desired_healthy: i32,
-    /// How many are expected.
+    /// How many pods are expected.
     pub expected_pods: i32,
-    /// Pods that were granted, and of which nothing is seen yet.
+    /// Granted pods whose eviction the budget's controller has not seen yet.
     pub disrupted_pods: BTreeMap<String, IgnoredAny>,
 }
 
@@ -84,7 +84,8 @@ impl NativeBudget {
             .is_some_and(|selector| selector.matches(|key| pod.label(key)))
     }
 
-    /// What the eviction API says of a pod that it holds, by what it has counted. That the pod was granted before is no grant there.
+    /// The answer of the eviction API for a pod that the budget holds, by its counted numbers. An
+    /// earlier grant for the same pod does not count there.
     pub fn on_eviction(&self, pod: &Pod) -> Eviction {
         let status = &self.status;
         if self.is_free(pod) {
@@ -98,7 +99,7 @@ impl NativeBudget {
         }
     }
 
-    /// Whether a pod that it holds takes nothing, for it is not ready.
+    /// Whether the eviction takes nothing from the budget, because the pod is not ready.
     fn is_free(&self, pod: &Pod) -> bool {
         let status = &self.status;
         let is_ready = pod
@@ -113,7 +114,7 @@ impl NativeBudget {
         !is_ready && may_unready_go
     }
 
-    /// Takes what the eviction API takes for a pod that it lets go.
+    /// Subtracts an allowed eviction as the eviction API does.
     pub fn take(&mut self, pod: &Pod) {
         if !self.is_free(pod) {
             self.status.disruptions_allowed -= 1;
@@ -123,7 +124,7 @@ impl NativeBudget {
         }
     }
 
-    /// Which pods it holds; `None`: none.
+    /// The selector; `None` if the budget selects no pod.
     pub fn selector(&self) -> Option<Selector> {
         self.spec
             .selector
@@ -132,7 +133,7 @@ impl NativeBudget {
     }
 }
 
-/// Whether the eviction API asks any native budget about a pod.
+/// Whether the eviction API checks native budgets for a pod.
 pub fn are_asked(pod: &Pod) -> bool {
     pod.is_active() && &*pod.status.phase != "Pending"
 }
@@ -140,9 +141,9 @@ pub fn are_asked(pod: &Pod) -> bool {
 /// Why the apiserver would not evict a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedNatively {
-    /// In words.
+    /// The message.
     pub message: String,
-    /// Whether the native budget is one that a budget of ours keeps.
+    /// Whether Berth keeps this native budget for one of its own.
     pub is_ours: bool,
 }
 

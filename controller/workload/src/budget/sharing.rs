@@ -1,5 +1,5 @@
-//! Budgets of another cluster that may hold the same pods, each of which counts once. Who reads there reads no pods, so what two of them
-//! share is told by what they select alone.
+//! Budgets of another cluster that may hold the same pods. Each pod counts once. The reader of
+//! another cluster reads no pods, so that only the selectors say which pods two budgets share.
 
 use std::cmp::{max, min};
 use std::collections::BTreeSet;
@@ -13,25 +13,26 @@ use super::federation::{Brings, Silence};
 use crate::budget::native::NativeBudget;
 use crate::objects::selector::Selector;
 
-/// The largest selector that is kept and compared, in bytes: another cluster may tell any.
+/// The largest selector that is kept and compared, in bytes, because another cluster can send a
+/// selector of any size.
 const LARGEST: usize = 8 << 10;
 
-/// Which pods of its namespace a budget holds, by its object alone.
+/// The pods of its namespace that a budget holds, from its object alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held {
-    /// Those of these labels.
+    /// Pods whose labels match.
     Selected {
-        /// Which.
+        /// The selector.
         selector: Selector,
-        /// Which of them it leaves out.
+        /// The selector of ignored pods.
         ignored: Option<Selector>,
     },
-    /// It may be any.
+    /// The pods are unknown: it may be any of the namespace.
     Unknown,
 }
 
 impl Held {
-    /// As its selector says.
+    /// From the selector in the spec.
     pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Self {
         read(&budget.spec.selector).map_or(Self::Unknown, |selector| Self::Selected {
             selector,
@@ -39,7 +40,8 @@ impl Held {
         })
     }
 
-    /// As its selector says; or the labels by which the pods of its workload were counted, which the same status tells as their number.
+    /// From the selector in the spec, or from the workload's selector in the status, by which the
+    /// number in the same status was counted.
     pub fn of_unavailable(budget: &PodUnavailableBudget) -> Self {
         let spec = &budget.spec;
         let selector = match (&spec.selector, &spec.target_ref) {
@@ -60,7 +62,8 @@ impl Held {
         }
     }
 
-    /// As its selector says; `None`: without one it holds no pod.
+    /// From the selector in the spec. `None` if there is no selector, so that the budget holds no
+    /// pod.
     pub fn of_native(budget: &NativeBudget) -> Option<Self> {
         let selector = read(budget.spec.selector.as_ref()?);
         Some(selector.map_or(Self::Unknown, |selector| Self::Selected {
@@ -69,7 +72,7 @@ impl Held {
         }))
     }
 
-    /// Whether one pod may be of both.
+    /// Whether one pod may match both.
     fn may_share(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -82,7 +85,7 @@ impl Held {
         }
     }
 
-    /// Whether each pod of one is of the other, too.
+    /// Whether both certainly hold the same pods.
     fn is_same(&self, other: &Self) -> bool {
         matches!(self, Self::Selected { .. }) && self == other
     }
@@ -107,45 +110,46 @@ fn counted_by(budget: &PodUnavailableBudget) -> Option<Selector> {
         .filter(|selector| selector.weight() <= LARGEST)
 }
 
-/// What a budget of another cluster is. Nothing is said of one in this cluster: its pods themselves are known, and counted once.
+/// A budget of another cluster. Empty for a budget in this cluster, whose pods are known and
+/// counted once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// Its kind, once it was found.
+    /// Its kind, once a read has found it.
     pub kind: Option<MemberKind>,
-    /// Which pods. `None` where none.
+    /// The pods that it holds. `None` if it holds none.
     pub held: Option<Held>,
-    /// The other contexts that may lead to the same cluster as its own.
+    /// The other contexts that may lead to the same cluster as the budget's own context.
     pub aliases: BTreeSet<String>,
 }
 
-/// A budget of federation, and what it brings alone.
+/// A budget in `spec.federation`, and its own contribution.
 #[derive(Debug)]
 pub struct Brought<'a> {
-    /// Where it is.
+    /// Its context, namespace and name.
     pub member: &'a Member,
-    /// What it is there.
+    /// Its object in the other cluster.
     pub elsewhere: &'a Elsewhere,
-    /// How many.
+    /// Its contribution.
     pub brings: &'a mut Result<Brings, Silence>,
 }
 
-/// What budgets of federation have in common.
+/// The pods that budgets in `spec.federation` share.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// How many healthy pods of each are counted already, or may be.
+    /// How many healthy pods of each budget are counted already, or may be.
     pub counted: Vec<usize>,
-    /// Which of them may hold the same pods, by their places in federation.
+    /// The budgets that may hold the same pods, by their indexes in `spec.federation`.
     pub groups: Vec<Vec<usize>>,
 }
 
-/// Takes from what each of them brings, in their order, what may be counted already. One that is named once more, by another context,
-/// brings nothing.
+/// Subtracts pods that may be counted already from each contribution, in order. A budget that
+/// another context names again contributes nothing.
 ///
-/// Nothing is certain but this: budgets that may hold the same pods hold together at least as many as the largest of them, and at most as
-/// many as all of them. Whichever number lets fewer pods go is the one that counts:
-/// - healthy ones, and those that stay by a floor: the fewest that there can be, as many as the largest has;
-/// - expected ones: the most that there can be, as many as all have, for the more are expected, the more must be healthy. Only those that
-///   hold the very same pods expect together what the largest of them does.
+/// The shared pods are unknown. Budgets that may hold the same pods hold at least as many pods as
+/// the largest of them, and at most the sum of all. The number that lets fewer pods leave counts:
+/// - Healthy pods and pods of a floor: the minimum, which is the number of the largest budget.
+/// - Expected pods: the maximum, which is the sum, because more expected pods require more healthy
+///   pods. Only budgets that certainly hold the same pods expect as many as the largest of them.
 pub fn count_once(all: &mut [Brought<'_>]) -> Sharing {
     let mut counted = vec![0; all.len()];
     leave_out_again(all, &mut counted);
@@ -172,8 +176,9 @@ pub fn count_once(all: &mut [Brought<'_>]) -> Sharing {
     Sharing { counted, groups }
 }
 
-/// Silences each that is one before it again. Then none may go where it matters how many are expected: contexts that only seem to lead to
-/// one cluster must not make too few of two.
+/// Marks the contribution of each repeated budget as unknown. If the allowed number depends on
+/// expected pods, no pod may then leave. Two contexts only seem to lead to one cluster, and two
+/// different budgets must not count as one.
 fn leave_out_again(all: &mut [Brought<'_>], counted: &mut [usize]) {
     for (at, counted) in counted.iter_mut().enumerate() {
         let (before, from) = all.split_at_mut(at);
@@ -192,7 +197,7 @@ fn leave_out_again(all: &mut [Brought<'_>], counted: &mut [usize]) {
     }
 }
 
-/// Why one brings nothing that a context before its own has brought.
+/// Why a budget that an earlier context names contributes nothing again.
 fn again(context: &str) -> String {
     format!(
         "is that of context {context:?} again, for both contexts lead to one cluster as far as is known, so it counts there alone: take one of \
@@ -200,7 +205,7 @@ fn again(context: &str) -> String {
     )
 }
 
-/// Whether one is the very budget that another is, by another context.
+/// Whether both name the same budget by different contexts.
 fn is_again(one: &Brought<'_>, other: &Brought<'_>) -> bool {
     let is_named_so =
         one.member.namespace == other.member.namespace && one.member.name == other.member.name;
@@ -222,7 +227,8 @@ fn expected(one: &Brought<'_>) -> usize {
     one.brings.as_ref().map_or(0, |brings| brings.expected)
 }
 
-/// Whether both hold the very same pods. Nobody is certain of that where they are only as far as is known in one cluster.
+/// Whether both certainly hold the same pods. That two contexts lead to one cluster is never
+/// certain.
 fn is_same(one: &Brought<'_>, other: &Brought<'_>) -> bool {
     let held = one
         .elsewhere
@@ -233,7 +239,7 @@ fn is_same(one: &Brought<'_>, other: &Brought<'_>) -> bool {
         && held.is_some_and(|(one, other)| one.is_same(other))
 }
 
-/// Whether one pod may be counted by both.
+/// Whether both may count one pod.
 fn may_share(one: &Brought<'_>, other: &Brought<'_>) -> bool {
     let held = one
         .elsewhere
@@ -245,7 +251,8 @@ fn may_share(one: &Brought<'_>, other: &Brought<'_>) -> bool {
         && held.is_some_and(|(one, other)| one.may_share(other))
 }
 
-/// One that is silent and has no floor brings none.
+/// Whether the budget contributes anything. A budget with an unknown contribution and no floor
+/// contributes nothing.
 fn brings_any(one: &Brought<'_>) -> bool {
     one.brings
         .as_ref()
@@ -253,7 +260,7 @@ fn brings_any(one: &Brought<'_>) -> bool {
         .is_none_or(|silence| silence.keeps > 0)
 }
 
-/// Those that may share pods with one another, each directly or by others between them.
+/// Groups of budgets that may share pods, directly or through other budgets of the group.
 fn groups(all: &[Brought<'_>]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, one) in all.iter().enumerate().filter(|(_, one)| brings_any(one)) {

@@ -1,4 +1,5 @@
-//! Pods that may go only when another has come: who is asked for, how the workload is made to bring one, and for how long its room is kept.
+//! Pods that may leave only once a replacement is available: which pods, how their workload creates
+//! it, and how long its capacity is kept.
 
 use std::sync::Arc;
 
@@ -13,32 +14,32 @@ use crate::objects::pod::{Metadata, Pod, availability};
 use crate::objects::resource::REPLICA_SETS;
 use crate::plan::{Action, PodPatch, Step, Target};
 
-/// How long a pod that was replaced may be asked for again, until the surplus goes.
+/// How long a replaced pod may be requested again, until the surplus pod is deleted.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-/// What the value of the label begins with that takes a pod from its ReplicaSet.
+/// The first characters of the label value that takes a pod from its ReplicaSet.
 const RELEASED: &str = "released-";
-/// As much is told of an annotation that has a wrong value.
+/// Most characters of an invalid annotation value that a message shows.
 const LONGEST_ANNOTATION: usize = 32;
 
-/// What is told of a pod for which a budget has no room, instead of the refusal.
+/// The answer for a pod whose budget allows no more pods out of service, in place of the refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Instead {
-    /// Another is to come first, which is to be noted.
+    /// A replacement must come first, and the ledger must note this.
     First {
-        /// In words.
+        /// The message.
         told: String,
-        /// The Deployment with which the pod is to go meanwhile.
+        /// The Deployment whose deletion also deletes the pod meanwhile.
         deployment: Option<DeploymentReference>,
     },
-    /// None can come first, or nobody knows whether it is to.
+    /// No replacement can come first, or it is unknown whether one must.
     Never {
-        /// In words.
+        /// The message.
         told: String,
     },
 }
 
 impl Instead {
-    /// Of a pod that was taken from its ReplicaSet.
+    /// The answer for a pod that was taken from its ReplicaSet.
     pub fn of_released(budget: &str) -> Self {
         Self::First {
             told: first("in its place", budget),
@@ -46,7 +47,8 @@ impl Instead {
         }
     }
 
-    /// Of a pod whose topmost owner is of this kind: `None` where that asks for nothing.
+    /// The answer for a pod whose topmost owner has this kind. `None` if the owner does not ask for
+    /// a replacement.
     pub fn of(
         pod: &Metadata,
         (kind, top): (&str, &Metadata),
@@ -99,10 +101,10 @@ impl Instead {
     }
 }
 
-/// What the message begins with where another pod is to come first.
+/// The first words of a message if a replacement must come first.
 const FIRST: &str = "replacement first: ";
 
-/// Does a refusal say that the pod may go when another has come?
+/// Whether a refusal says that the pod may leave once its replacement is available.
 pub fn is_first(refusal: &str) -> bool {
     refusal.contains(FIRST)
 }
@@ -111,7 +113,8 @@ fn first(which: &str, budget: &str) -> String {
     format!("{FIRST}another pod {which} is to come, then this one may go ({budget}); try again")
 }
 
-/// Whether a pod was taken from its ReplicaSet so that this makes another. Its Deployment's Services still find it.
+/// Whether a pod was taken from its ReplicaSet so that the ReplicaSet creates another. Services of
+/// the Deployment still select it.
 pub fn is_released(pod: &Metadata) -> bool {
     pod.controller().is_none()
         && pod
@@ -119,13 +122,14 @@ pub fn is_released(pod: &Metadata) -> bool {
             .is_some_and(|hash| hash.starts_with(RELEASED))
 }
 
-/// Whether the pod's template lets the controller take it from its ReplicaSet. A policy of the chart knows pods by that, and the
-/// controller's account cannot write it.
+/// Whether the pod's template lets the controller take the pod from its ReplicaSet. A policy of the
+/// chart recognizes such pods by this annotation, and the controller's account cannot write it.
 fn may_be_released(pod: &Metadata) -> bool {
     pod.annotation(SURGE_ON_EVICTION) == Some("true")
 }
 
-/// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes.
+/// Whether the ledger still waits for a replacement: the pod exists, and the last request for it is
+/// at most ten minutes old.
 pub fn is_open(replacement: &Replacement, pod: Option<&Pod>, now: Timestamp) -> bool {
     let is_it = |pod: &&Pod| {
         *pod.metadata.uid == *replacement.uid && pod.metadata.deletion_timestamp.is_none()
@@ -138,8 +142,9 @@ fn is_fresh(replacement: &Replacement, now: Timestamp) -> bool {
     now.duration_since(replacement.time.0) < PATIENCE
 }
 
-/// Whether the controller deletes the pod once no budget waits for its replacement: a Deployment's pod that it took from its ReplicaSet.
-/// A policy of the chart allows no other deletion.
+/// Whether the controller deletes the pod once no budget waits for its replacement: a pod of a
+/// Deployment that the controller took from its ReplicaSet. A policy of the chart allows the
+/// controller no other deletion.
 pub fn is_leftover(pod: &Pod) -> bool {
     let metadata = &pod.metadata;
     let is_going = metadata.deletion_timestamp.is_some() || !pod.is_active();
@@ -151,7 +156,7 @@ pub fn is_leftover(pod: &Pod) -> bool {
         && deployment(metadata).is_some()
 }
 
-/// The name of the Deployment with which a released pod goes.
+/// The Deployment that owns a released pod.
 fn deployment(pod: &Metadata) -> Option<&str> {
     let mut owners = pod.owner_references.iter();
     owners
@@ -159,7 +164,8 @@ fn deployment(pod: &Metadata) -> Option<&str> {
         .map(|owner| &*owner.name)
 }
 
-/// Whether a Deployment has another pod for this one that it lost: all pods of its ReplicaSets are available.
+/// Whether a Deployment has a replacement for a pod that was taken from it: all pods of its
+/// ReplicaSets are available.
 pub fn is_replaced(leftover: &Pod, all: &[Arc<Pod>], now: Timestamp) -> bool {
     let Some(deployment) = deployment(&leftover.metadata) else {
         return false;
@@ -190,7 +196,7 @@ fn released(pod: &Metadata) -> String {
     format!("{RELEASED}{part}")
 }
 
-/// What makes the pod's workload bring another one.
+/// The step that makes the pod's workload create a replacement.
 pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step> {
     let metadata = &pod.metadata;
     let is_it = *metadata.uid == *replacement.uid && metadata.deletion_timestamp.is_none();
@@ -219,7 +225,8 @@ pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step
     );
     let mut step = Step::new(Action::PatchPod { target, patch }, reason);
     if let (Some(deployment), POD_TEMPLATE_HASH) = (&replacement.deployment, key) {
-        // Its ReplicaSet lets it go, and with the Deployment it is to go, as before.
+        // The ReplicaSet releases the pod. The Deployment becomes its owner, so that its deletion
+        // still deletes the pod.
         let DeploymentReference { name, uid } = deployment;
         let owner =
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid});

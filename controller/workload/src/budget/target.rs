@@ -1,12 +1,14 @@
-//! Whose pods a budget by `targetRef` holds before the leader has asked the target which those are.
+//! The pods that a budget with `targetRef` may hold before the leader has read the target's
+//! selector.
 
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
 
 use crate::objects::owner::group;
 use crate::objects::pod::Metadata;
 
-/// Whether a pod may be the target's: its controller is the target, or has the target's name and more, as a ReplicaSet has its
-/// Deployment's. Rather one too many than one that goes from a budget that nobody has counted yet.
+/// Whether a pod may belong to the target: its controller is the target, or its controller's name
+/// starts with the target's name, as the name of a Deployment's ReplicaSet does. A pod that matches
+/// wrongly does less harm than a pod that an uncounted budget misses.
 pub fn may_be_of(pod: &Metadata, target: &TargetReference) -> bool {
     let Some(owner) = pod.controller() else {
         return false;

@@ -11,20 +11,20 @@ pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool 
             .is_some_and(|ledger| !ledger.counted.is_empty())
 }
 
-/// Notes by which view entries are settled. Until pods are counted by it, too ([`note_counted`]), nobody may take anything by the numbers; but
-/// by an older view nobody may count from now on.
+/// Notes the view that settled the entries. Until pods are counted by this view, too
+/// ([`note_counted`]), no reservation is possible. The leader ignores older views from now on.
 pub fn note_settled(ledger: &mut Ledger, view: &str) {
     ledger.counted.clear();
     view.clone_into(&mut ledger.settled);
 }
 
-/// Notes that pods are counted by the view by which entries were settled.
+/// Notes that pods are counted by the view that settled the entries.
 pub fn note_counted(ledger: &mut Ledger) {
     ledger.counted = std::mem::take(&mut ledger.settled);
 }
 
-/// By which view entries were settled last, whether pods could be counted by it or not. From an older one those pods would be counted
-/// that have gone since, and whose entries are dropped.
+/// The view that settled the entries last, whether or not pods could be counted by it. An older
+/// view would count pods that have left since and whose entries are dropped.
 pub fn settled_by(ledger: &Ledger) -> Option<&str> {
     [&ledger.counted, &ledger.settled]
         .into_iter()
@@ -32,7 +32,7 @@ pub fn settled_by(ledger: &Ledger) -> Option<&str> {
         .find(|view| !view.is_empty())
 }
 
-/// A status that is the same as before but for the view that it was counted by is worth no write: then as it was.
+/// Returns the old status if only the view differs, because a new view alone is not worth a write.
 pub fn unless_only_its_view<S: Clone + PartialEq>(
     next: S,
     old: Option<&S>,

@@ -1,12 +1,14 @@
-//! Why is it stuck? The condition `Blocked`: what holds a workload back that does not pass by itself.
+//! The condition `Blocked`: causes that hold a workload back and do not pass by themselves.
 //!
-//! The rule: what somebody or something refused, and what the kubelet itself calls a failure, is told at once. What may
-//! pass by itself, like a pod that is not ready, scheduled or gone yet, is told when it has lasted for a minute. A
-//! rollout that stays where its author put it, paused or at its partition, is not blocked.
+//! A refusal by the apiserver or by Berth, and a state that the kubelet calls a failure, set the
+//! condition at once. A state that may pass by itself, such as a pod that is not ready, not
+//! scheduled or not deleted yet, sets it after a minute. A rollout that its author paused, or that
+//! has reached its partition, is not blocked.
 //!
-//! One cause is told, the gravest; `berth-controller explain` has the others, pod by pod. What a person must mend is graver
-//! than a budget that is used up, which has room again when other pods serve. A message rests: it has no count that runs,
-//! and a cause that is told already stays in its words as long as only numbers in it differ.
+//! The condition names the gravest cause; `berth-controller explain` lists the others, pod by pod.
+//! A cause that a person must fix is graver than a used-up budget, which has capacity again once
+//! other pods serve. A message is stable: it has no running counters, and a cause keeps its message
+//! as long as only numbers in it differ.
 
 pub mod announced;
 mod cause;
@@ -34,8 +36,9 @@ pub use container::NO_IMAGE;
 pub use refused::is_of_write;
 pub use unavailable::tell_of_unavailable;
 
-/// Nothing announces that something has lasted for too long: asks to decide again then. Pods whose end does not come are
-/// waited for by nobody else, so they are named here.
+/// Schedules another decision for the time when a state has lasted too long, because no watch event
+/// announces that time. The plan also waits for pods whose deletion does not end, because nothing
+/// else waits for them.
 pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
     for pod in scene.pods {
         for cause in pod::causes(scene, pod, now) {
@@ -48,7 +51,8 @@ pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
     }
 }
 
-/// What was refused: the spec by Berth, or writes by the apiserver; and pods that wait for a budget.
+/// Causes from writes: specs that Berth refused, writes that the apiserver refused, and pods that
+/// wait for a budget.
 pub fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
     let of_spec = |refusal: &Refusal| {
         Cause::new(Grade::Refused, refusal.reason, refusal.message.clone(), now)
@@ -59,7 +63,7 @@ pub fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timesta
         .collect()
 }
 
-/// Is there a cause that concerns this pod, whether it counts by now or later?
+/// Whether a cause concerns this pod, now or once it has lasted long enough.
 pub fn holds_pod(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> bool {
     !pod::causes(scene, pod, now).is_empty()
 }
@@ -69,7 +73,7 @@ pub fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
     of_pods_without(scene, &Uids::new(), plan, now)
 }
 
-/// The same without some pods, of which their kind has more to say.
+/// The same without the pods in `told`, for which the workload's kind has more precise causes.
 pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Vec<Cause> {
     let of_pod = |pod: &Arc<Pod>| {
         pod::causes(scene, pod, now)
@@ -87,7 +91,7 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
     if !causes.is_empty()
         && let Some(others) = budget(scene, told, plan, now)
     {
-        // A pod whose resize is infeasible serves, and holds the others itself.
+        // A pod whose resize is infeasible still serves, and itself makes the other pods wait.
         let holding = causes
             .iter_mut()
             .filter(|cause| cause.reason != resize::INFEASIBLE);
@@ -96,8 +100,8 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
     causes
 }
 
-/// What it means for the other pods, where some wait for `maxUnavailable`: which pods are out of service. A budget may hold others, which
-/// count as well, so these alone need not use it up.
+/// The text about pods that wait for `maxUnavailable`: which pods are out of service. A budget may
+/// hold other pods that count as well, so that these pods alone need not use it up.
 fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
     plan.waiting
         .iter()

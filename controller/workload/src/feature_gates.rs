@@ -1,11 +1,11 @@
-//! Feature gates, by the peer's names, stages and defaults.
+//! Feature gates, with OpenKruise's names, stages and defaults.
 
 use std::fmt;
 
 /// A feature that can be turned on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// Pods' revision labels hold the hash alone.
+    /// The revision labels of pods contain the hash alone.
     CloneSetShortHash,
     /// The images of a new revision are pulled ahead on the nodes that hold old pods.
     PreDownloadImageForInPlaceUpdate,
@@ -21,11 +21,11 @@ pub enum Gate {
     PreparingUpdateAsUpdate,
     /// A changed volumeClaimTemplate recreates pods.
     RecreatePodWhenChangeVCTInCloneSet,
-    /// Jobs that pull images are worked on.
+    /// ImagePullJobs are reconciled.
     ImagePullJob,
-    /// Daemons are there: what relies on them may be used.
+    /// Daemons run on the nodes, so that features that need them may be used.
     KruiseDaemon,
-    /// Claims of a StatefulSet go with their pod or their set, where its spec says so.
+    /// Claims of a StatefulSet are deleted with their pod or their set, if its spec says so.
     StatefulSetAutoDeletePVC,
     /// A StatefulSet's pods have their ordinal in a label.
     PodIndexLabel,
@@ -33,23 +33,23 @@ pub enum Gate {
     StatefulSetStartOrdinal,
     /// Claims of a StatefulSet are enlarged with the update of their pods, where its spec says so.
     StatefulSetAutoResizePVC,
-    /// Pods are changed on their way into the cluster.
+    /// The webhook changes pods when they are created.
     PodWebhook,
-    /// Containers that a SidecarSet brings are sorted by their names.
+    /// Containers that SidecarSets inject are sorted by name.
     SortSidecarContainersByName,
-    /// SidecarSets may write any annotation of pods that no rule speaks of.
+    /// SidecarSets may write any annotation of pods that no rule restricts.
     AnyPodMetadata,
-    /// Every new pod gets the readiness gate `KruisePodReady`, whoever makes it.
+    /// Every new pod gets the readiness gate `KruisePodReady`, also pods of other controllers.
     KruisePodReadinessGate,
-    /// PodUnavailableBudgets are asked about deletions and evictions of pods.
+    /// PodUnavailableBudgets review deletions and evictions of pods.
     PodUnavailableBudgetDelete,
-    /// They are asked about changes of pods, whoever makes them.
+    /// PodUnavailableBudgets review changes of pods by any user.
     PodUnavailableBudgetUpdate,
-    /// To them a resize of a pod that restarts no container is none of UPDATE.
+    /// PodUnavailableBudgets do not count a resize that restarts no container as UPDATE.
     InPlacePodVerticalScaling,
 }
 
-/// How far a feature is.
+/// The stage of a feature gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Maturity {
     /// Turned on together by `AllAlpha`.
@@ -58,16 +58,16 @@ pub enum Maturity {
     Beta,
 }
 
-/// What is known of a gate.
+/// A feature gate that the command line accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
     /// The name on the command line.
     pub name: &'static str,
     /// Its stage.
     pub maturity: Maturity,
-    /// On where nothing is said.
+    /// Whether it is on by default.
     pub default: bool,
-    /// What it turns on or off here; or why it has no meaning here.
+    /// The feature that it turns on or off; or why it has no effect in Berth.
     pub meaning: Result<Gate, &'static str>,
 }
 
@@ -85,7 +85,7 @@ const fn known(
     }
 }
 
-/// Every gate that is accepted.
+/// All accepted feature gates.
 pub const KNOWN: &[Known] = &[
     known(
         "CloneSetShortHash",
@@ -251,7 +251,8 @@ pub const KNOWN: &[Known] = &[
     ),
 ];
 
-/// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
+/// OpenKruise's feature gates for kinds and webhooks that Berth does not have. They are accepted,
+/// so that a user can keep their values.
 pub const ELSEWHERE: [&str; 8] = [
     "DaemonWatchingPod",
     "EnableExternalCerts",
@@ -263,17 +264,17 @@ pub const ELSEWHERE: [&str; 8] = [
     "WorkloadSpread",
 ];
 
-/// Which gates are on.
+/// The set of feature gates that are on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Gates(u32);
 
 impl Gates {
-    /// Is it on?
+    /// Whether the feature gate is on.
     pub fn has(self, gate: Gate) -> bool {
         self.0 & bit(gate) != 0
     }
 
-    /// With this gate on or off.
+    /// The same set with this feature gate on or off.
     #[must_use]
     pub fn with(self, gate: Gate, on: bool) -> Self {
         Self(if on {

@@ -1,47 +1,49 @@
-//! Causes, and which of them is told.
+//! Causes of the condition `Blocked`, and the choice of the cause that it names.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::update::podset::Blocked;
 
-/// Stands before the pods that are out of service, which change.
+/// Separates a cause from the pods that are out of service, which change.
 pub(super) const OTHERS: &str = ". Other pods wait for maxUnavailable";
-/// As many pods a message names.
+/// Most pods that a message names.
 pub(super) const NAMED: usize = 3;
-/// How long something that may pass by itself lasts before it is told.
+/// How long a state that may pass by itself lasts before the condition names it.
 pub(super) const LASTING: SignedDuration = SignedDuration::from_secs(60);
 
-/// Something that holds a workload back. Graver causes come first in this order.
+/// How grave a cause is. Graver grades come first in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// The spec, or a write, was refused: nothing at all goes on.
+    /// The spec or a write was refused, so that the rollout makes no progress.
     Refused,
-    /// Only another spec, or a mended registry or node, helps.
+    /// A person must change the spec, or repair the registry or the node.
     Failing,
-    /// It may pass, but has not for a while.
+    /// The state may pass by itself, but has lasted for [`LASTING`].
     Lasting,
-    /// A budget of pods has no room. It has room again when other pods serve.
+    /// A budget is used up. It has capacity again once other pods serve.
     Waiting,
-    /// It holds nothing back yet.
+    /// A hazard that holds nothing back yet.
     Hazard,
 }
 
-/// One cause.
+/// One cause of the condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
-    /// How grave it is.
+    /// How grave the cause is.
     pub grade: Grade,
-    /// In one CamelCase word.
+    /// The condition's reason, one CamelCase word.
     pub reason: &'static str,
-    /// A whole sentence.
+    /// The condition's message, a whole sentence.
     pub message: String,
-    /// When it counts.
+    /// The time from which the cause counts.
     pub from: Timestamp,
-    /// It counts only where the same was told before: it cannot be told from what passes by itself.
+    /// The cause counts only if the condition has named it before, because a new one looks like a
+    /// state that passes by itself.
     pub only_if_told: bool,
 }
 
-/// Stands before what somebody else said. Numbers before it count, but for how many more pods there are.
+/// Separates Berth's words from a quoted message. Numbers before it count when messages are
+/// compared, except the number of further pods.
 pub(super) const DETAIL: &str = " says: ";
 
 impl Cause {
@@ -57,8 +59,8 @@ impl Cause {
     }
 }
 
-/// The gravest of those that count by now; of several, one that was told already. With it, whether it was told: then it
-/// keeps its words.
+/// The gravest cause that counts by now. Of several, the one that the condition names already is
+/// first. The flag says whether the condition names it already; then the caller keeps its message.
 pub fn gravest(
     mut causes: Vec<Cause>,
     told: Option<Blocked<'_>>,
@@ -78,14 +80,16 @@ pub fn gravest(
     Some((cause, is_told))
 }
 
-/// Was this very cause told? Numbers may differ: they run.
+/// Whether the condition names this cause already. Numbers in its message may differ, because they
+/// change all the time.
 fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
     let words = |text: &str| {
         text.chars()
             .filter(|c| !c.is_ascii_digit())
             .collect::<String>()
     };
-    // A cause that counts only where it was told keeps its words, whichever other pods are out of service by now.
+    // A cause that counts only if it was named before keeps its message when other pods are out of
+    // service.
     let own = |message| {
         if cause.only_if_told {
             without_others(message)
@@ -109,7 +113,7 @@ fn without_others(message: &str) -> &str {
     message.split(OTHERS).next().unwrap_or_default()
 }
 
-/// What numbers count in.
+/// The words of a message in which numbers count.
 fn head(message: &str) -> Vec<&str> {
     let words: Vec<_> = message
         .split(DETAIL)
@@ -126,14 +130,15 @@ fn head(message: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Does a message name this object before its detail?
+/// Whether a message names this object before the quoted part.
 pub(super) fn names(message: &str, object: &str) -> bool {
     let head = message.split(DETAIL).next().unwrap_or_default();
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
     head.split(|c| !is_of_name(c)).any(|word| word == object)
 }
 
-/// The names of new pods are new with every try: without them, the same refusal reads the same.
+/// Replaces the names of new pods, which differ with every try, so that a repeated refusal has the
+/// same text.
 pub fn without_names(message: &str, set: &str) -> String {
     let prefix = format!("{set}-");
     let mut parts = message.split(&prefix);

@@ -1,4 +1,4 @@
-//! What holds one pod.
+//! Causes that hold one pod.
 
 use berth_api::commands;
 use berth_api::names::lifecycle_state::{
@@ -15,7 +15,7 @@ use crate::update::inplace::resize::{INFEASIBLE, refused};
 use crate::update::inplace::steps::Phase;
 use crate::update::podset::Scene;
 
-/// The pod's causes, whether they count by now or later.
+/// The pod's causes, including the ones that have not lasted long enough yet.
 pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause> {
     if pod.metadata.deletion_timestamp.is_some() {
         return terminating(scene, pod).into_iter().collect();
@@ -28,7 +28,7 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
     match availability(pod, scene.workload.min_ready_seconds, now) {
         Availability::NotReady => {}
         Availability::Held => {
-            // A gate may be open before the update is proven.
+            // A readiness gate may open before the update is proven.
             causes.extend(hook(scene, pod).or_else(|| unproven(scene, pod)));
             return causes;
         }
@@ -64,7 +64,7 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
     causes
 }
 
-/// Why a pod is not ready, for people.
+/// Why a pod is not ready, as messages say it.
 pub(super) fn why_not_ready(pod: &Pod) -> String {
     if pod.spec.node_name.is_empty() {
         let why = pod
@@ -90,7 +90,7 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
             pod.status.phase, pod.spec.node_name
         );
     }
-    // Init containers that end are done with by now.
+    // Init containers that run to completion have ended by now.
     let lasting =
         states(pod).filter(|(status, init)| !init || pod.container(&status.name).is_some());
     let unready = lasting
@@ -124,7 +124,7 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
     )
 }
 
-/// What a container does that does not run.
+/// The state of a container that does not run.
 fn not_running(status: &ContainerStatus) -> Option<String> {
     let (name, state) = (&status.name, &status.state);
     let ended = state
@@ -140,7 +140,7 @@ fn not_running(status: &ContainerStatus) -> Option<String> {
     ended.or_else(waits)
 }
 
-/// Why a pod that is to be gone is not.
+/// Why a pod that is being deleted still exists.
 pub(super) fn why_not_gone(pod: &Pod) -> String {
     if pod.metadata.finalizers.is_empty() {
         return format!(
@@ -167,7 +167,7 @@ fn sentence(scene: &Scene<'_>, pod: &Pod, what: &str, remedy: &str) -> String {
     )
 }
 
-/// Something that counts when it has lasted.
+/// A cause that counts once it has lasted for [`LASTING`].
 fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> Cause {
     let from = since
         .and_then(|since| since.checked_add(LASTING).ok())
@@ -182,7 +182,7 @@ fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> C
 }
 
 fn terminating(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
-    // The time at which its grace period is over.
+    // The end of its grace period.
     let due = pod.metadata.deletion_timestamp?;
     let remedy = if pod.metadata.finalizers.is_empty() {
         "see whether the node is up; if it will not come back, delete the pod by force"
@@ -205,7 +205,7 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
     let (what, remedy) = match condition {
         Some(condition) => (
             format!("it has no node; the scheduler{DETAIL}{}", condition.message),
-            // Kubernetes' words where a claim has no volume, or names none.
+            // Kubernetes' own message if a claim has no volume or does not exist.
             if condition.message.contains("PersistentVolumeClaim")
                 || condition.message.contains("persistentvolumeclaim")
             {
@@ -259,7 +259,7 @@ fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
 
 /// A change of resources that the node refuses or puts off.
 fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
-    // What is said of a spec before is no news of this one.
+    // A condition about an earlier spec says nothing about this one.
     if pod.status.observed_generation < pod.metadata.generation {
         return None;
     }
@@ -291,7 +291,7 @@ fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     Some(Cause::new(Grade::Failing, "ResizeFailed", message, now))
 }
 
-/// A hook that nobody has released.
+/// The cause of a pod that a hook holds.
 fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     let hooks = scene.workload.hooks;
     let state = lifecycle::state(pod);
@@ -339,7 +339,7 @@ fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     ))
 }
 
-/// An in-place update whose end neither the pod nor its node tells.
+/// The cause of an in-place update that neither the pod nor its node's daemon proves.
 fn unproven(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     let phase = scene.phase(pod);
     let Phase::Patched(state, verdict) = &*phase else {
@@ -350,7 +350,7 @@ fn unproven(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
         .map(|since| format!(" since {since}"))
         .unwrap_or_default();
     let (reason, what, remedy) = match verdict {
-        // What is still to be written is written in this round, or its failure told.
+        // This round still writes the rest of the update, or reports the write's failure.
         Verdict::Exact { .. } | Verdict::Resize(_) => return None,
         Verdict::AskNode(why) => {
             let what = format!(

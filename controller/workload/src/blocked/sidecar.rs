@@ -1,4 +1,4 @@
-//! Containers of a pod that are in no template, for SidecarSets brought them.
+//! Containers of a pod that are not in its workload's template because SidecarSets injected them.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,16 @@ use serde_json::value::RawValue;
 
 use crate::objects::pod::Pod;
 
-/// What is asked of a record.
+/// The part of a SidecarSet's record in the pod that this module reads.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Record {
     sidecar_list: Option<Vec<String>>,
 }
 
-/// The SidecarSet that brought a container to the pod, and the container's name there, where two of a hot pair are one. Whoever writes
-/// the pod may say anything, so it is good for a message alone.
+/// The SidecarSet that injected a container, and the container's name there. The two containers of
+/// a hot-upgrade pair share one name. Any writer of the pod can change the record, so that only
+/// messages may use it.
 pub(super) fn brought(pod: &Pod, container: &str) -> Option<(String, String)> {
     let text = pod.metadata.annotation(SIDECARSET_HASH)?;
     let records: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
@@ -35,7 +36,7 @@ pub(super) fn brought(pod: &Pod, container: &str) -> Option<(String, String)> {
         })
 }
 
-/// Is the container in the record? One in the old form, a hash alone, lists none.
+/// Whether the record lists the container. A record in the old form, a hash alone, lists none.
 fn lists(record: &RawValue, container: &str) -> bool {
     let record: Record = serde_json::from_str(record.get()).unwrap_or_default();
     record

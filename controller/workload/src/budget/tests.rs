@@ -218,7 +218,7 @@ fn a_resize_that_restarts_a_container_is_over_when_none_is_waited_for_and_the_co
         (vec![], "2Gi", "c://1", None, Over),
         (vec![], "2Gi", "c://0", None, Open),
         (vec![], "2Gi", "c://0", Some(30), Expired),
-        // It has not restarted for this, and nobody says when it does.
+        // The container has not restarted for this change, and no status says when it will.
         (vec![], "1Gi", "c://1", None, Open),
         (vec![], "1Gi", "c://1", Some(30), Expired),
         (put_off.clone(), "1Gi", "c://0", Some(3_600), Open),
@@ -882,7 +882,8 @@ fn refusal_without_entries_tells_of_pods_that_are_down() {
 }
 
 proptest! {
-    /// Whatever is asked, in whatever order: never are more pods granted than there was room for, and each is granted once.
+    /// For any requests in any order: no more pods are granted than the budget allowed, and each
+    /// pod is granted once.
     #[test]
     fn no_more_is_granted_than_was_counted(
         available in 0_usize..8,
@@ -896,7 +897,7 @@ proptest! {
         let mut at = now();
         for (uid, operation, is_available, seconds) in asked {
             at += std::time::Duration::from_secs(seconds.unsigned_abs());
-            // What does not serve takes nothing, so it is another matter.
+            // A pod that does not serve takes nothing, so that this test leaves it out.
             let uid = if is_available { uid.to_string() } else { format!("ill-{uid}") };
             let asked = Request { is_available, ..request(&uid, operations[operation]) };
             draw(&mut status, (&rules, 1), &[asked], at);

@@ -1,9 +1,9 @@
-//! Pulling the images of a new revision ahead, on the nodes that hold pods of other revisions; and, where a workload
-//! asks for it, holding an update in place back until its node has the image.
+//! Pulls the images of a new revision ahead on the nodes that run pods of other revisions. If a
+//! workload asks for it, an in-place update waits until its node has the image.
 //!
-//! ImagePullJobs do the pulling, one for each image that changes. What became of a revision is a label on it, so that its
-//! jobs are made once and not again when their time to live is over. Revisions that are not wanted any more lose the
-//! label: a rollback pulls their images ahead again.
+//! ImagePullJobs do the pulling, one for each image that changes. A label on the revision records
+//! the result, so that the jobs are made once and not again after their time to live. Revisions
+//! that are no longer wanted lose the label, so that a rollback pulls their images ahead again.
 
 mod annotated;
 mod holding;
@@ -36,27 +36,28 @@ pub use job::{Job, LONGEST_NAME, hash, is_of, job_name};
 pub use mark::{forget, is_told, mark};
 pub use wait::{brings_images, check, patience, waits_for, waits_for_images};
 
-/// With no more replicas than these, nothing is pulled ahead: the update is over as soon as the pull.
+/// At most this many replicas: nothing is pulled ahead, because the update ends as soon as the
+/// pull.
 pub const TOO_FEW_REPLICAS: usize = 3;
 
-/// What the spec of a workload asks for.
+/// The predownload configuration in a workload's spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Knobs<'a> {
     /// Its feature gate.
     pub enabled: bool,
     /// How pods are updated.
     pub policy: Policy,
-    /// Also where new pods bring the images, and however few pods there are.
+    /// Whether to pull also for pods that are replaced by new ones, and for any number of replicas.
     pub for_new_pods: bool,
-    /// Are they updated by the controller, and not when somebody deletes them?
+    /// Whether the controller updates pods, not only after their deletion.
     pub is_rolling: bool,
-    /// Pods that are wanted.
+    /// Wanted replicas.
     pub replicas: usize,
-    /// Those of them that stay old.
+    /// Replicas that stay at the old revision.
     pub partition: usize,
-    /// Those that may be unavailable.
+    /// Replicas that may be unavailable.
     pub max_unavailable: usize,
-    /// Pods of the new revision that are to be ready first.
+    /// Pods of the new revision that must be ready first.
     pub min_updated_ready: usize,
     /// Nodes that pull at a time.
     pub parallelism: Option<&'a IntOrString>,
@@ -64,29 +65,29 @@ pub struct Knobs<'a> {
     pub timeout_seconds: Option<i32>,
 }
 
-/// What is to be done about a revision's images.
+/// The state of the predownload of a revision.
 #[derive(Debug, PartialEq)]
 pub enum Stand<'a> {
-    /// Nothing: it is not pulled ahead, or there is no new revision.
+    /// Predownload is off, or there is no new revision.
     Off,
-    /// No pods need other images any more: what was pulled for is over.
+    /// No pod needs other images any more, so that the jobs can be deleted.
     Over,
-    /// Its label says what was done.
+    /// The revision's label records the result.
     Done,
-    /// Not enough pods of it are ready yet.
+    /// Too few pods of the revision are ready yet.
     Early {
-        /// So many are.
+        /// Ready pods.
         ready: usize,
-        /// So many are to be.
+        /// Pods that must be ready.
         wanted: usize,
     },
-    /// It is not worth it.
+    /// The predownload is not worth it, for this reason.
     Ignored(&'static str),
-    /// By container: the images to pull.
+    /// The images to pull, by container.
     Due(Vec<(&'a str, &'a str)>),
 }
 
-/// Plans the jobs of the new revision, the end of those of others, and the labels that tell of it.
+/// Plans the jobs of the new revision, the deletion of other jobs, and the revision labels.
 pub fn plan(
     scene: &Scene<'_>,
     knobs: &Knobs<'_>,
@@ -131,7 +132,7 @@ pub fn plan(
     plan.add_stage("pull ahead", steps);
 }
 
-/// What is to be done about images of these pods that stay.
+/// The predownload state for pods that stay.
 pub fn stand<'a>(
     scene: &Scene<'_>,
     knobs: &Knobs<'_>,
@@ -187,7 +188,8 @@ pub fn stand<'a>(
     }
 }
 
-/// One job for each image, then the label; all in one step, so that the label comes with the last job.
+/// One job for each image, then the label; all in one step, so that the label is written after the
+/// last job.
 fn pull(
     scene: &Scene<'_>,
     knobs: &Knobs<'_>,
@@ -251,7 +253,7 @@ fn pull(
     })
 }
 
-/// The whole job. It has the labels that all have which belong to the CloneSet.
+/// The whole job, with the labels of all objects that belong to the workload.
 fn job(
     scene: &Scene<'_>,
     knobs: &Knobs<'_>,
@@ -306,7 +308,8 @@ fn jobs<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Arc<ImagePullJob>> + 
         .filter(|job| job.metadata.deletion_timestamp.is_none())
 }
 
-/// The end of a job that nobody waits for any more: no pod needs the images of the new revision, or they are another's.
+/// The step that deletes a job that is no longer needed: no pod needs the new images, or the job is
+/// another revision's.
 pub fn end(job: &ImagePullJob, updated: &Revision, is_over: bool) -> Option<Step> {
     let why = if is_over {
         "every pod has the new images"
@@ -326,7 +329,7 @@ pub fn end(job: &ImagePullJob, updated: &Revision, is_over: bool) -> Option<Step
     ))
 }
 
-/// By container: the images of a template.
+/// The images of a template, by container.
 fn images(template: &Value) -> impl Iterator<Item = (&str, &str)> {
     let containers = template["spec"]["containers"].as_array();
     containers

@@ -23,15 +23,15 @@ use crate::objects::resource::{CLONE_SETS, DAEMON_SETS, Resource};
 use crate::plan::Refusal;
 use crate::update::podset::Workload;
 
-/// Seconds after which a node gives up, all tries together: as for jobs that never end.
+/// Seconds after which a node gives up, for all tries together, as for jobs that never end.
 const DEADLINE_SECONDS: i64 = 1800;
 
-/// Do nodes that join pull the images of the object with this metadata?
+/// Whether joining nodes pull the images of the object with this metadata.
 pub fn is_asked_for(metadata: &ObjectMeta) -> bool {
     annotation(metadata).is_some_and(|text| prepull_on_join(text) == Ok(true))
 }
 
-/// Is the annotation sound?
+/// Checks the annotation.
 ///
 /// # Errors
 /// The refusal names the object, the annotation, its value and the remedy.
@@ -45,7 +45,8 @@ pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// Why a workload's images are not pulled although it asks for that; `None` where they are, or it does not.
+/// Why a workload's images are not pulled although its annotation asks for it; `None` if they are,
+/// or the annotation does not.
 pub fn unserved(workload: &Workload<'_>, gates: Gates, now: Timestamp) -> Option<Cause> {
     let why = pull::closed(gates).filter(|_| is_asked_for(workload.metadata))?;
     let message =
@@ -86,7 +87,7 @@ pub fn pulls(metadata: &ObjectMeta, template: &Value) -> Vec<ImagePullJob> {
     images.into_iter().map(job).collect()
 }
 
-/// Is this owner of an entry a workload whose images nodes pull when they join?
+/// Whether this owner of an entry is a workload whose images joining nodes pull.
 pub fn is_owner(owner: &ObjectReference) -> bool {
     let is_of = |resource: &Resource| {
         owner.kind.as_deref() == Some(resource.kind)
@@ -103,7 +104,7 @@ pub fn limits(node: &str) -> ImageTagPullPolicy {
 fn template(pull_secrets: Vec<String>) -> ImagePullJobTemplate {
     let completion_policy = CompletionPolicy {
         active_deadline_seconds: Some(DEADLINE_SECONDS),
-        // No longer than it is to be looked at: nobody counts what was pulled.
+        // The entry's result needs no longer time to live, because nothing counts the pulls.
         ttl_seconds_after_finished: Some(0),
         ..CompletionPolicy::default()
     };

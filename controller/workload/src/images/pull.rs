@@ -1,5 +1,5 @@
-//! What an ImagePullJob's spec asks for, as decisions use it: defaults filled in, and refused where it makes no sense. An
-//! ImageListPullJob makes such specs.
+//! The checked spec of an ImagePullJob, with defaults filled in. An ImageListPullJob makes such
+//! specs.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,21 +22,23 @@ use crate::objects::node::image::{NodeImage, name};
 use crate::objects::selector::Selector;
 use crate::plan::Refusal;
 
-/// Seconds that an entry stays in NodeImages after its pull is over and the job has ended, besides the job's own.
+/// Seconds that an entry stays in NodeImages after its pull and its job have ended, in addition to
+/// the job's own TTL.
 pub const TTL_SECONDS: i32 = 300;
 /// Seconds after which a job that never ends pulls an image again.
 const AGAIN_SECONDS: i32 = 24 * 3600;
 /// Seconds over which entries spread, so that the nodes' writes do not come all at once.
 const SPREAD_SECONDS: i32 = 300;
-/// Least seconds that a job that never ends gives a node.
+/// Minimum seconds that a job that never ends gives a node.
 const NEVER_DEADLINE_SECONDS: i64 = 1800;
 
-/// The same, as field and problem.
+/// Checks a spec as [`settings`] does. The error is a field and its problem.
 pub fn check(job: &ImagePullJob) -> Result<(), (&'static str, String)> {
     read(job).map(drop)
 }
 
-/// Is the job worked on at all? While its gate is off, only what was begun for it is taken back when it goes.
+/// Whether the job is reconciled. While its feature gate is off, the controller only removes what
+/// it added for the job, when the job is deleted.
 ///
 /// # Errors
 /// The refusal names the job, the gate and the remedy.
@@ -49,7 +51,7 @@ pub fn permitted(gates: Gates, kind: &str, name: &str) -> Result<(), Refusal> {
     })
 }
 
-/// Why no job may be created; `None` if they may.
+/// Why jobs are not permitted; `None` if they are.
 pub fn closed(gates: Gates) -> Option<String> {
     let remedy = if !gates.has(Gate::KruiseDaemon) {
         "feature gate KruiseDaemon is off: without daemons no image is pulled; remove KruiseDaemon=false from \
@@ -63,46 +65,46 @@ pub fn closed(gates: Gates) -> Option<String> {
     Some(remedy.to_owned())
 }
 
-/// What the spec asks for.
+/// The checked spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings<'a> {
     /// The image's name as NodeImages have it.
     pub image: String,
     /// Its tag or digest.
     pub tag: String,
-    /// Which nodes pull.
+    /// The nodes that pull.
     pub nodes: Nodes<'a>,
-    /// How many at a time.
+    /// How many nodes pull at a time.
     pub parallelism: Option<&'a IntOrString>,
-    /// After which time the job ends whatever the nodes do.
+    /// The time after which the job ends, even if nodes are not done.
     pub deadline: Option<SignedDuration>,
-    /// The job ends when its nodes are done.
+    /// Whether the job ends when its nodes are done.
     pub ends: bool,
-    /// Whether the registry is asked for an image that a node has.
+    /// Whether the runtime checks the registry for an image that a node has.
     pub policy: ImagePullPolicy,
     /// Secrets for the registry.
     pub secrets: Vec<ReferenceObject>,
-    /// What is handed to the runtime.
+    /// The sandbox configuration for the runtime.
     pub sandbox: Option<&'a SandboxConfig>,
     /// The job as an owner.
     pub owner: ObjectReference,
 }
 
-/// Which nodes pull.
+/// The nodes that pull.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Nodes<'a> {
     /// All.
     All,
-    /// Those of these names.
+    /// Nodes with these names.
     Named(BTreeSet<&'a str>),
-    /// Those with these labels.
+    /// Nodes with these labels.
     Labelled(Selector),
-    /// Those where pods with these labels are.
+    /// Nodes that run pods with these labels.
     OfPods(Selector),
 }
 
 impl Nodes<'_> {
-    /// Does the node pull by its name and labels? Where pods decide, none does by those.
+    /// Whether the name and labels of the node select it. Always false if pods select the nodes.
     pub fn have(&self, node: &NodeImage) -> bool {
         match self {
             Self::All => true,
@@ -122,8 +124,8 @@ impl Settings<'_> {
     }
 }
 
-/// Reads and checks the spec. What the API server's rules refuse already is checked again: rules can be missing in an
-/// older CRD, and the webhook's failure policy is Ignore.
+/// Reads and checks the spec. It repeats the checks of the API server's rules, because rules can be
+/// missing in an older CRD and the webhook's failure policy is Ignore.
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
@@ -268,8 +270,9 @@ fn check_completion(template: &ImagePullJobTemplate) -> Result<(), Problem> {
 
 /// The limits of a job's pull on one node.
 ///
-/// The entry of a job that ends stays long enough to be looked at. The entry of a job that never ends stays until the image
-/// is due again. Both times differ from node to node, so that the nodes' entries do not go all at once.
+/// The entry of a job that ends stays long enough for people to see its result. The entry of a job
+/// that never ends stays until the image is due again. Both times differ from node to node, so that
+/// the nodes' entries do not expire all at once.
 pub fn limits(template: &ImagePullJobTemplate, node: &str) -> ImageTagPullPolicy {
     let (pull, completion) = (
         template.pull_policy.clone().unwrap_or_default(),
@@ -303,7 +306,7 @@ pub fn limits(template: &ImagePullJobTemplate, node: &str) -> ImageTagPullPolicy
     }
 }
 
-/// Seconds by which an entry of this node stays longer.
+/// Additional seconds for entries of this node.
 fn spread(node: &str) -> i32 {
     let mut hasher = DefaultHasher::new();
     node.hash(&mut hasher);

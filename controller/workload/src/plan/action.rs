@@ -12,8 +12,8 @@ use crate::objects::patch::pod::Resizes;
 use crate::objects::pod::Condition;
 use crate::objects::resource::Resource;
 
-/// An object as it is sent, or a part of one. Its text takes a tenth of the memory of a [`Value`], or a hundredth, and a plan
-/// has hundreds of new pods.
+/// An object to send, or a part of one. Its text takes between a hundredth and a tenth of the
+/// memory of a [`Value`], and a plan has hundreds of new pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body(JsonText);
 
@@ -28,7 +28,7 @@ impl Body {
         self.0.as_str()
     }
 
-    /// What a type takes of it; `None` where the type does not fit.
+    /// Parses the text as `T`; `None` if `T` does not fit.
     pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
         self.0.read()
     }
@@ -46,12 +46,12 @@ impl Serialize for Body {
     }
 }
 
-/// What it means that an object which is to be created exists already.
+/// The meaning of the answer that the object to create exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum IfExists {
-    /// Success, if it has the same owner: an earlier answer was lost.
+    /// Success if it has the same owner, because the answer to an earlier request was lost.
     IsOfSameOwner,
-    /// Success, whoever made it.
+    /// Success, with any owner.
     IsFine,
 }
 
@@ -101,26 +101,30 @@ pub enum Action {
         /// The pod.
         target: Target,
     },
-    /// Ask the apiserver to delete a pod, which it does where no disruption budget speaks against it. Expected as a deletion is.
+    /// Evict a pod. The apiserver refuses if a disruption budget forbids it. Expected in the feed
+    /// as a deletion is.
     EvictPod {
         /// The pod.
         target: Target,
     },
-    /// Take an owner off a pod, which runs on. The resource version of the target is always set.
+    /// Remove an owner from a pod, which keeps running. The resource version of the target is
+    /// always set.
     ReleasePod {
         /// The pod.
         target: Target,
         /// The uid of the owner.
         owner: String,
     },
-    /// Give a pod that nobody controls an owner. The resource version of the target is always set.
+    /// Set the owner of a pod that has no controller. The resource version of the target is always
+    /// set.
     AdoptPod {
         /// The pod.
         target: Target,
         /// The owner reference.
         owner: Value,
     },
-    /// Give a `ControllerRevision` that nobody controls an owner. The resource version of the target is always set.
+    /// Set the owner of a `ControllerRevision` that has no controller. The resource version of the
+    /// target is always set.
     AdoptRevision {
         /// The revision.
         target: Target,
@@ -132,7 +136,7 @@ pub enum Action {
         /// The whole object.
         body: Body,
     },
-    /// A strategic merge patch of a claim: its owners, its annotations, or how much it asks for.
+    /// A strategic merge patch of a claim: its owners, its annotations, or its requested size.
     PatchClaim {
         /// The claim.
         target: Target,
@@ -151,7 +155,8 @@ pub enum Action {
         /// What changes.
         patch: PodPatch,
     },
-    /// A strategic merge patch of a pod's `resize` subresource, which takes resources of containers and nothing else.
+    /// A strategic merge patch of a pod's `resize` subresource, which accepts resources of
+    /// containers only.
     ResizePod {
         /// The pod.
         target: Target,
@@ -167,20 +172,21 @@ pub enum Action {
         /// Labels and annotations to set.
         patch: PodPatch,
     },
-    /// Create an object of a kind that has no action of its own.
+    /// Create an object of a kind without an action of its own.
     Create {
         /// Its kind.
         resource: Resource,
         /// The whole object.
         body: Value,
-        /// What it means that there is one of its name.
+        /// The meaning of the answer that an object of this name exists already.
         if_exists: IfExists,
     },
     /// A merge patch of metadata or spec.
     Patch {
         /// Its kind.
         resource: Resource,
-        /// The object. Its resource version is set where what others wrote must survive.
+        /// The object. Its resource version is set if the patch must not overwrite what other
+        /// writers wrote.
         target: Target,
         /// The JSON merge patch.
         patch: Value,
@@ -192,14 +198,16 @@ pub enum Action {
         /// The object.
         target: Target,
     },
-    /// Read an object from the apiserver, and go on only if it is the one that is meant and is not being deleted.
+    /// Read an object from the apiserver, and continue only if its uid matches and it is not being
+    /// deleted.
     Confirm {
         /// Its kind.
         resource: Resource,
         /// The object.
         target: Target,
     },
-    /// Add keys to the ConfigMap for which a pod's containers wait, if it is that pod's.
+    /// Add keys to the ConfigMap for which a pod's containers wait, if the ConfigMap belongs to
+    /// that pod.
     OpenBarrier {
         /// The pod.
         pod: Target,

@@ -1,9 +1,10 @@
 //! How many pods to create, delete and update now.
 //!
-//! One rule stands behind every number: a step may take an available pod out of service only while the available pods
-//! exceed `replicas - maxUnavailable`. What the step finds unavailable already costs nothing, but no more than
-//! `maxUnavailable` pods of the wanted revision may be unavailable at a time, so that a bad image stops by itself. Pods
-//! that are broken have a rule of their own, see [`repair`].
+//! One rule applies to every number. A step may take an available pod out of service only while the
+//! available pods exceed `replicas - maxUnavailable`. Pods that are unavailable already cost
+//! nothing. But no more than `maxUnavailable` pods of the wanted revision may be unavailable at a
+//! time, so that a rollout of a bad image stops by itself. Broken pods have their own rule, see
+//! [`repair`].
 
 pub mod repair;
 
@@ -20,7 +21,8 @@ pub struct Wanted {
     pub max_unavailable: usize,
     /// Pods that may exist above `replicas`.
     pub max_surge: usize,
-    /// A pod that is asked to go is replaced first, whatever else is said: one at least.
+    /// A pod whose deletion was requested is replaced first: at least one surge pod, even if
+    /// `max_surge` is 0.
     pub replaces_first: bool,
     /// Unavailable pods at which scaling up stops (`scaleStrategy.maxUnavailable`).
     pub scale_max_unavailable: usize,
@@ -43,15 +45,15 @@ pub struct Held {
     pub available: bool,
     /// It has a node.
     pub scheduled: bool,
-    /// Its containers are not ready, whoever else may hold it out of service.
+    /// Its containers are not ready, independent of readiness gates and hooks.
     pub broken: bool,
-    /// Somebody asked for its deletion.
+    /// A user or another controller asked for its deletion.
     pub to_delete: bool,
     /// A hook holds it before its deletion.
     pub preparing_delete: bool,
 }
 
-/// What may be done now.
+/// The numbers of pods to create, delete and update now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Numbers {
     /// Pods to create at the wanted revision.
@@ -60,19 +62,19 @@ pub struct Numbers {
     pub create_old: usize,
     /// Pods that are missing but may not be created yet.
     pub create_later: usize,
-    /// Old pods to scale down, beyond those that were asked to go.
+    /// Old pods to scale down, beyond the ones whose deletion was requested.
     pub delete_old: usize,
-    /// Updated pods to scale down, beyond those that were asked to go.
+    /// Updated pods to scale down, beyond the ones whose deletion was requested.
     pub delete_updated: usize,
     /// Pods to bring to another revision.
     pub update: usize,
-    /// The way of these: updated pods back to the old revision, instead of old pods to the wanted one.
+    /// The direction: updated pods back to the old revision, instead of old pods to the wanted one.
     pub back: bool,
     /// Available pods that may be taken out of service.
     pub disruptions: usize,
-    /// Pods of the revision that pods are brought to that may become or stay unavailable, beyond those that are.
+    /// Pods of the target revision that may become or stay unavailable, beyond the ones that are.
     pub updated_unavailable: usize,
-    /// Pods that may be brought there whatever the limits say.
+    /// Broken pods that may be updated beyond the limits.
     pub repair: Repair,
     /// Pods above `replicas` that the workload wants at this moment.
     pub surge: usize,
@@ -94,19 +96,20 @@ struct Tally {
     back: Side,
 }
 
-/// What an update of one direction has to do with.
+/// The counts for updates of one direction.
 #[derive(Debug, Default)]
 struct Side {
-    /// Pods of the revision that pods are brought to that are unavailable, for whatever reason.
+    /// Unavailable pods of the target revision, for any reason.
     target_unavailable: usize,
-    /// Those of them that should serve: they have a node, and nobody wants them gone.
+    /// The unavailable ones that should serve: they have a node, and nothing asks for their
+    /// deletion.
     target_fails: usize,
-    /// Broken pods that may be brought there.
+    /// Broken pods that may be updated to the target revision.
     broken: usize,
 }
 
 impl Numbers {
-    /// Another pod has the place of one that was to be created: of one of its own revision, if there is one.
+    /// Subtracts a pod that fills the place of a pod to create, preferably one of its own revision.
     pub fn fill(&mut self, updated: bool) {
         let (first, then) = if updated {
             (&mut self.create_updated, &mut self.create_old)
@@ -160,7 +163,7 @@ pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
             expected_old.saturating_sub(counted_old),
         );
     }
-    // What is on its way out already, held by a hook or not, is no reason to delete another.
+    // A pod that will be deleted anyway, held by a hook or not, is no reason to delete another.
     let staying = tally.old + tally.updated - tally.old_to_delete - tally.updated_to_delete;
     if staying > expected {
         let old = (tally.old - tally.old_to_delete).saturating_sub(expected_old);
@@ -187,8 +190,9 @@ fn scale_up(
     numbers.create_later = missing - now;
 }
 
-/// Pods above `replicas`, and how many of them must be of the old revision: replacements for pods that somebody asked
-/// to delete and that are needed first, or new pods that let others go. Never both sums at once.
+/// Pods above `replicas`, and how many of them must be of the old revision. They are either
+/// replacements for needed pods whose deletion was requested, or new pods that let others leave.
+/// The two numbers are never added.
 fn surge(wanted: &Wanted, tally: &Tally, update: usize, back: bool) -> (usize, usize) {
     let to_delete = tally.old_to_delete + tally.updated_to_delete;
     let replaces_first = wanted.replaces_first && to_delete > 0;
@@ -232,7 +236,8 @@ impl Tally {
             tally.available += usize::from(pod.available);
             tally.forward.add(&pod, pod.updated, !pod.updated);
             tally.back.add(&pod, pod.current, pod.updated);
-            // A pod that is held and asked to go counts once, as held: it is out of service already.
+            // A held pod whose deletion was requested counts once, as held, because it is out of
+            // service already.
             if pod.preparing_delete {
                 tally.preparing_delete += 1;
                 tally.preparing_delete_old += usize::from(!pod.updated);
@@ -251,8 +256,9 @@ impl Tally {
         tally
     }
 
-    /// Old pods beyond the partition, but no more than updated pods are missing; or, where the partition was raised, the
-    /// other way round and back. What was asked to go is replaced, so it stands for none of those.
+    /// Old pods beyond the partition, but no more than updated pods are missing. If the partition
+    /// was raised, the same for updated pods in the other direction. Pods whose deletion was
+    /// requested are replaced, so that they count for neither.
     fn to_update(&self, wanted: &Wanted) -> (usize, bool) {
         let wanted_updated = wanted.replicas - wanted.partition;
         let staying_old = self.old - self.old_to_delete;

@@ -107,7 +107,8 @@ fn what_a_workload_wants_is_expected_once() {
 const UIDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 proptest! {
-    // Whatever budgets say: together they expect as many as all workloads want, but for what each of them expects too few itself.
+    // For any budgets: together they expect as many pods as all workloads want, less what each
+    // budget itself expects too few.
     #[test]
     fn no_fewer_are_expected_together_than_workloads_want(
         budgets in prop::collection::vec((0..12_usize, prop::sample::subsequence(UIDS.to_vec(), 0..=3)), 1..6),

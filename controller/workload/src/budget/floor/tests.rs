@@ -51,7 +51,8 @@ fn a_floor_counts_once_it_is_told_and_no_longer_than_it_is_wanted() {
 }
 
 proptest! {
-    // Whatever the spec becomes and whenever the leader looks: what a reader may count on is bound by the budget for as long.
+    // For any changes of the spec and any delay of the leader: the budget keeps a promised floor
+    // for as long as a reader counts on it.
     #[test]
     fn nobody_counts_on_more_than_binds(
         changes in proptest::collection::vec((0..6i32, 1..90i32, 0..40u64), 1..20),
@@ -61,7 +62,7 @@ proptest! {
         let (mut clock, mut seen_at) = (0_u64, 0_u64);
         for (floor, lease, seconds) in changes {
             (now.spec.floor, now.spec.lease_seconds) = (floor, lease);
-            // Between a change and the leader's next look others may read.
+            // Other clusters may read between a change and the leader's next round.
             let read = |now: &DistributedPodDisruptionBudget, clock: u64, trusted: &mut Vec<(u64, usize)>| {
                 trusted.extend(promised(now).map(|promise| (clock + promise.lasts.as_secs(), promise.pods)));
             };

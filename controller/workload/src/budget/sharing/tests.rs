@@ -441,7 +441,8 @@ fn any_budget() -> impl Strategy<Value = Budget> {
 }
 
 proptest! {
-    // Whatever the pods are: never more healthy ones than there are, and never fewer expected ones.
+    // For any pods: the sum of healthy pods is never more than exist, and the sum of expected pods
+    // is never too small.
     #[test]
     fn no_pod_counts_twice(
         pods in prop::collection::vec(any_pod(), 0..16), budgets in prop::collection::vec(any_budget(), 1..7),

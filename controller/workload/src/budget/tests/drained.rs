@@ -461,7 +461,8 @@ fn of_budgets_that_name_each_other_one_sees_what_went_from_the_other() {
         "refused: {foo} allows no more pods to go: 1 of 2 are available and 1 must be (minAvailable 1)"
     );
     assert!(found[1].contains(&refused), "{}", found[1]);
-    // Of a pod that both hold, the second sees what the first gave, and the first is asked once more.
+    // For a pod that both budgets hold, the second sees the first one's reservation, and the first
+    // decides once more.
     let of_both = || [(pod("a", &json!({})), vec![0, 1])];
     let found = words(both(), Vec::new(), 1, &of_both());
     assert!(found[0].contains(&refused), "{}", found[0]);

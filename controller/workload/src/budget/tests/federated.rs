@@ -26,7 +26,7 @@ use berth_api::IntOrString;
 const BUDGETS: usize = 3;
 const PODS: usize = 2;
 
-/// A floor of nobody yet, of a budget about which the apiserver asks.
+/// A budget without a floor for which the apiserver calls the webhook.
 fn without_floor() -> DistributedPodDisruptionBudget {
     let budget = json!({
         "apiVersion": "policy.kruise.io/v1alpha1", "kind": "DistributedPodDisruptionBudget", "metadata": {"name": "web"},
@@ -294,7 +294,8 @@ impl World {
             Step::Heal(from, to) => self.is_cut[from][to] = false,
             Step::Poll(budget) => drop(self.others(budget)),
             Step::SetFloor(budget, pods) => {
-                // A spec that is changed has another version, and whoever read it before must read it again.
+                // A changed spec has another version, so that a replica with the old version must
+                // read the spec again.
                 self.versions[budget] += 1;
                 self.floors[budget].spec.floor = pods;
                 self.wanted_since[budget] = None;
@@ -399,7 +400,8 @@ impl World {
         self.versions[budget] += 1;
     }
 
-    /// Nobody is out of service but by a grant: so many serve, less those that may still go, as each budget wants.
+    /// Only granted pods are out of service: the others serve, and each budget has as many as its
+    /// spec requires.
     fn check(&self) -> Result<(), String> {
         let may_go = |uid: usize| {
             self.tries
@@ -508,7 +510,8 @@ fn a_floor_that_is_lowered_binds_as_long_as_others_count_on_it() {
         let kept = evicted(&mut world, 1).and_then(|()| evicted(&mut world, 0));
         assert_eq!(kept.is_ok(), is_kept, "{planted:?}: {kept:?}");
         if planted == Planted::Nothing {
-            // When nobody counts on it any more, the pods of the other go, and these stay.
+            // When no other budget counts on these pods any more, the other budget's pods leave and
+            // these stay.
             for step in [Step::Seconds(10), Step::Lead(1)] {
                 world.take(step);
             }

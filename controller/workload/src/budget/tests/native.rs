@@ -55,7 +55,7 @@ fn of_budgets_that_may_hold_the_same_pods_the_oldest_keeps_a_native_one() {
     assert_eq!(who_keeps(&apart, &[]), ["a", "b"]);
     let beside = [keeper("2", "a", &web), keeper("1", "b", &tier)];
     assert_eq!(who_keeps(&beside, &[]), ["b"]);
-    // The first excludes the second, which then is in nobody's way.
+    // The first excludes the second, so that the second cannot exclude the third.
     let chain = [
         keeper("1", "a", &json!({"app": "web"})),
         keeper("2", "b", &tier),

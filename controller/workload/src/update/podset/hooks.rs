@@ -1,7 +1,7 @@
-//! Lifecycle hooks: what holds a pod where it is, and where it goes when nothing holds it any more.
+//! Lifecycle hooks: they hold a pod in its lifecycle state until the hook's owner releases it.
 //!
-//! A hook's owner is told by the state in the pod's label, and answers with labels and finalizers. Each change of state is
-//! one patch of the pod's status, with the readiness gates that go with it.
+//! The owner of a hook reads the state from the pod's label and answers with labels and finalizers.
+//! Each change of state is one patch of the pod's status, together with the pod's readiness gates.
 
 mod proceed;
 
@@ -24,18 +24,19 @@ use crate::update::pod_order::spread;
 
 pub use proceed::proceed;
 
-/// Whether an update in place may begin.
+/// Whether an in-place update may begin.
 pub(crate) enum Turn {
-    /// It may.
+    /// The update may begin.
     Go,
-    /// The pod is to be held first, by this step.
+    /// This step first brings the pod into the state in which the hook holds it.
     Hold(Step),
-    /// A hook holds it.
+    /// A hook holds the pod.
     Held,
 }
 
-/// Pods held before their deletion that are wanted again, because there are fewer others than replicas: those that would
-/// be deleted last. None where a hook takes pods out of service: their owner has sent the traffic away for good.
+/// Pods that a hook holds before their deletion and that are needed again, because fewer other pods
+/// than replicas exist. The pods that would be deleted last return first. None return if a hook
+/// takes pods out of service, because its owner may already have moved the traffic away for good.
 pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
     if !may_return(scene) {
         return Uids::new();
@@ -60,7 +61,8 @@ pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids 
         .collect()
 }
 
-/// May pods that are held before their deletion come back? Not where a hook takes pods out of service.
+/// Whether pods that a hook holds before their deletion may return. They may not if a hook takes
+/// pods out of service.
 pub fn may_return(scene: &Scene<'_>) -> bool {
     let hooks = scene.workload.hooks;
     ![hooks.pre_delete, hooks.in_place_update]
@@ -69,17 +71,18 @@ pub fn may_return(scene: &Scene<'_>) -> bool {
         .any(|hook| hook.mark_pod_not_ready)
 }
 
-/// Does a hook hold a new pod before it serves?
+/// Whether a hook holds a new pod before the pod serves.
 pub fn holds_new(scene: &Scene<'_>) -> bool {
     scene.workload.hooks.pre_normal.is_some_and(hook::is_any)
 }
 
-/// Does a hook hold the pod before its deletion?
+/// Whether a hook holds the pod before its deletion.
 pub fn holds_deletion(scene: &Scene<'_>, pod: &Pod) -> bool {
     hook::holds(scene.workload.hooks.pre_delete, pod)
 }
 
-/// A pod that nothing holds, as the object of its deletion: as it was seen, where its owner could hold it by now.
+/// The target of a pod's deletion. If a hook could hold the pod by now, the target has the resource
+/// version that was seen.
 pub(crate) fn target_of_deletion(scene: &Scene<'_>, pod: &Pod) -> Target {
     if scene.workload.hooks.pre_delete.is_some_and(hook::is_any) {
         return steps::target_as_seen(pod);
@@ -87,8 +90,9 @@ pub(crate) fn target_of_deletion(scene: &Scene<'_>, pod: &Pod) -> Target {
     steps::target_unless_it_serves(pod)
 }
 
-/// Tells the hook's owner that the pod is to be deleted. `None` when it was told already. `for_update`: to be replaced,
-/// whatever the number of pods; the label says so for as long as the pod lives.
+/// The step that tells the hook's owner that the pod will be deleted, or `None` if the label says
+/// so already. With `for_update` the pod will be replaced even if the workload is scaled up; the
+/// label says so for as long as the pod lives.
 pub fn hold_deletion(
     scene: &Scene<'_>,
     pod: &Pod,
@@ -127,13 +131,14 @@ pub fn hold_deletion(
     })
 }
 
-/// Is an update done that left the pod in service? Then it is told of the end of this one before the next begins.
+/// Whether an update that left the pod in service is done. Its hook's owner learns of this end
+/// before the next update begins.
 pub(crate) fn is_done_in_service(scene: &Scene<'_>, pod: &Pod) -> bool {
     let proven = || matches!(*scene.phase(pod), Phase::Patched(_, Verdict::Exact { .. }));
     steps::is_in_service(pod) && proven()
 }
 
-/// May the update of a chosen pod begin or go on?
+/// Whether the update of a chosen pod may begin or go on.
 pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Turn {
     if is_done_in_service(scene, pod) {
         return Turn::Held;
@@ -143,7 +148,7 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
     };
     let mut patch = PodPatch::default();
     match lifecycle::state(pod) {
-        // Its owner has not put it back into service yet, and shall be asked again.
+        // The hook's owner has not put the pod back into service yet, and the hook holds it again.
         UPDATED => hook::put_on(hook, &mut patch),
         PREPARING_UPDATE if hook::holds(Some(hook), pod) => return Turn::Held,
         "" | PREPARING_NORMAL | NORMAL if hook::holds(Some(hook), pod) => {}
@@ -178,18 +183,20 @@ pub(crate) fn unless_held_by_now(scene: &Scene<'_>, pod: &Pod, update: &mut [Act
     }
 }
 
-/// Where a pod goes whose update in place is done, or is undone. `None`: it stays in its state.
+/// The next lifecycle state of a pod whose in-place update is done or reverted. `None` if the pod
+/// stays in its state.
 pub(crate) fn after_update(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
     match lifecycle::state(pod) {
         PREPARING_DELETE | PREPARING_NORMAL => None,
-        // Its hook's owner was told of no update, and is not waited for.
+        // The hook's owner never learned of the update, so that the pod does not wait for it.
         "" | NORMAL => Some(NORMAL),
         _ if hook::is_whole(scene.workload.hooks.in_place_update, pod) => Some(NORMAL),
         _ => Some(UPDATED),
     }
 }
 
-/// Joins to the patch of a pod's status, which puts it back into service, that no hook keeps it out any more.
+/// Adds to a status patch that puts the pod back into service that no hook keeps the pod out of
+/// service any more.
 pub(crate) fn back_into_service(mut action: Action, pod: &Pod, now: Timestamp) -> Action {
     if let Action::PatchPodStatus {
         target, conditions, ..
@@ -203,8 +210,8 @@ pub(crate) fn back_into_service(mut action: Action, pod: &Pod, now: Timestamp) -
     action
 }
 
-/// The conditions that take a pod out of service for a hook. Empty where the hook does not ask for it, or where it is
-/// so already.
+/// The conditions that take a pod out of service for a hook. Empty if the hook does not ask for
+/// that, or if the pod has them already.
 fn out_of_service(
     hook: &LifecycleHook,
     reason: &Reason,
@@ -225,8 +232,9 @@ fn out_of_service(
     std::iter::once(condition).chain(ready).collect()
 }
 
-/// A pod that the step takes away, or lets a hook hold, has no other write in the same plan: that might put it back into
-/// service, and it was counted as what it was.
+/// Whether a step deletes a pod or brings it into a state in which a hook holds it. The plan must
+/// have no other write to such a pod: that write could put the pod back into service, and the pod
+/// was counted by its state before.
 pub fn takes_away(step: &Step) -> bool {
     step.actions.iter().any(|action| match action {
         Action::DeletePod { .. } => true,
@@ -235,7 +243,7 @@ pub fn takes_away(step: &Step) -> bool {
     })
 }
 
-/// Does the patch of a pod bring it into a state in which a hook holds it?
+/// Whether the patch brings a pod into a state in which a hook holds it.
 pub fn is_to_be_held(patch: &PodPatch) -> bool {
     let to = patch
         .labels
@@ -244,8 +252,9 @@ pub fn is_to_be_held(patch: &PodPatch) -> bool {
     to.is_some_and(|to| to == PREPARING_UPDATE || to == PREPARING_DELETE)
 }
 
-/// The list of reasons is of several writers: whoever writes it must have seen it as it is. And what is held counts as
-/// unavailable: that cost nothing only if it is as little ready as it was seen.
+/// Several writers share the list of reasons, so that its writer must have seen the current list. A
+/// held pod counts as unavailable, and holding it costs nothing only if the pod serves no more than
+/// when it was seen.
 fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Action {
     let names_reasons = conditions
         .iter()

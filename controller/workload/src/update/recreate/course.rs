@@ -1,4 +1,4 @@
-//! How far the containers of a request are, and what is done next.
+//! How far the containers of a request are, and the next step.
 
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
 use berth_api::v1beta1::containerrecreaterequest::{
@@ -12,25 +12,25 @@ use super::{answer, grace, is_final, is_running, strategy};
 use crate::objects::node::image::NodeImage;
 use crate::objects::pod::{ContainerStatus, Pod, RestartPolicy};
 
-/// A request, its pod, and what the pod's node says.
+/// A request, its pod, and the NodeImage of the pod's node.
 #[derive(Clone, Copy, Debug)]
 pub struct Course<'a> {
     /// The request.
     pub request: &'a Request,
     /// Its pod.
     pub pod: &'a Pod,
-    /// The NodeImage of the pod's node: an answer of another node counts for nothing.
+    /// The NodeImage of the pod's node. Answers of other nodes do not count.
     pub image: Option<&'a NodeImage>,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// The daemon is asked to stop a container.
+    /// Add a stop of a container for the daemon.
     Stop(StopContainer),
-    /// The daemon's answer about this container is waited for.
+    /// Wait for the daemon's answer about this container.
     Answer(String),
-    /// This container has stopped, and the next one is waited for.
+    /// This container has stopped; wait for the next one in its place.
     Restart(String),
     /// Nothing.
     Over,
@@ -47,7 +47,7 @@ impl<'a> Course<'a> {
             .collect()
     }
 
-    /// What the daemon is asked about the container.
+    /// The stop of the container in the NodeImage.
     pub fn asked(&self, container: &str) -> Option<&'a StopContainer> {
         let uid = self.request.metadata.uid.as_deref()?;
         let asked = &self.image?.spec.stop_containers;
@@ -56,7 +56,7 @@ impl<'a> Course<'a> {
             .find(|stop| stop.request == uid && stop.container == container)
     }
 
-    /// What the daemon has answered to it.
+    /// The daemon's answer to a stop.
     pub fn answer(&self, stop: &StopContainer) -> Option<&'a StoppedContainer> {
         answer(self.image?, stop)
     }
@@ -102,13 +102,14 @@ impl<'a> Course<'a> {
             .find(|state| state.name == container)
     }
 
-    /// Has the one that is to be replaced stopped?
+    /// Whether the container that the request replaces has stopped.
     fn has_stopped(&self, container: &RecreatedContainer) -> bool {
         let before = self.before(&container.name);
         if before.is_some_and(|state| state.is_killed || state.phase == RecreatePhase::Recreating) {
             return true;
         }
-        // The pod's status alone does not tell who ended the one that was there: the question may be on its way here, and what came of it.
+        // The pod's status alone does not say why the container ended. The stop may still be on its
+        // way to the daemon, or the answer on its way back.
         let answer = self
             .asked(&container.name)
             .and_then(|stop| self.answer(stop))
@@ -116,7 +117,7 @@ impl<'a> Course<'a> {
         matches!(answer, Some(StopPhase::Stopped | StopPhase::Gone))
     }
 
-    /// Is it another than when the request was created?
+    /// Whether the container is another one than when the request was created.
     fn has_moved(&self, container: &RecreatedContainer) -> bool {
         let (Some(now), Some(then)) = (
             self.pod.container_status(&container.name),
@@ -129,7 +130,7 @@ impl<'a> Course<'a> {
         !now.container_id.is_empty() && is_other
     }
 
-    /// The one that took its place, once it runs.
+    /// The container in its place, once it runs.
     fn successor(&self, container: &RecreatedContainer) -> Option<&'a ContainerStatus> {
         let now = self
             .pod
@@ -146,7 +147,7 @@ impl<'a> Course<'a> {
         (old != Some(&*now.container_id)).then_some(now)
     }
 
-    /// Does the one that took its place serve?
+    /// Whether the container in its place is ready.
     fn serves(&self, container: &RecreatedContainer) -> bool {
         let Some(now) = self.successor(container).filter(|now| now.ready) else {
             return false;
@@ -154,7 +155,7 @@ impl<'a> Course<'a> {
         self.lasts(container, now)
     }
 
-    /// Has it run for long enough, as the daemon says?
+    /// Whether the daemon says that the container has run for long enough.
     fn lasts(&self, container: &RecreatedContainer, now: &ContainerStatus) -> bool {
         let answer = self
             .asked(&container.name)
@@ -163,8 +164,8 @@ impl<'a> Course<'a> {
         strategy(self.request).min_started_seconds == 0 || lasting == Some(&*now.container_id)
     }
 
-    /// A container that runs in the place of one that was stopped, and of which the daemon has yet to say that it has lasted; with what
-    /// the daemon was asked. Of several the first.
+    /// The first container in the place of a stopped one for which the daemon has not yet said that
+    /// it has run long enough, with its stop.
     pub fn untold_age(&self) -> Option<(&'a StopContainer, &'a ContainerStatus)> {
         self.request.spec.containers.iter().find_map(|container| {
             let stop = self.asked(&container.name)?;
@@ -179,7 +180,8 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// When a stop that is under way is over at the latest, by when it was asked for: another request may have asked for it before.
+    /// The latest time at which a running stop is over. Another request may have asked for the same
+    /// stop earlier.
     pub fn stops_by(&self, stop: &StopContainer) -> Option<Timestamp> {
         let asked = self.image?.spec.stop_containers.iter();
         let of_container = asked.filter(|other| other.container_id == stop.container_id);
@@ -193,8 +195,8 @@ impl<'a> Course<'a> {
         of_container.filter_map(end).max()
     }
 
-    /// Is the daemon at a stop of this container that a request has asked for, whichever? One that it is at for another reason has a grace
-    /// period that nobody knows here.
+    /// Whether the daemon has begun to stop this container for any request. A stop that the daemon
+    /// began for another reason has an unknown grace period.
     pub fn is_begun(&self, stop: &StopContainer) -> bool {
         let Some(image) = self.image else {
             return false;
@@ -208,7 +210,8 @@ impl<'a> Course<'a> {
             .any(|other| answer(image, other).is_some_and(|answer| answer.begun_at.is_some()))
     }
 
-    /// Has it stopped, and its kubelet starts no other? Names the policy by which.
+    /// Whether the container has stopped and the kubelet starts no other. Returns the name of the
+    /// policy that says so.
     fn is_left_ended(&self, container: &RecreatedContainer) -> Option<&'static str> {
         let is_native = self
             .pod
@@ -230,7 +233,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What is done next. The grace period and whose turn it is are other questions.
+    /// The next step. It does not check the grace period and the order of requests.
     pub fn next(&self) -> Next {
         let strategy = strategy(self.request);
         let mut restarts = None;
@@ -242,7 +245,7 @@ impl<'a> Course<'a> {
                 }
                 RecreatePhase::Pending if asked.is_some() => return Next::Answer(state.name),
                 RecreatePhase::Pending => return self.stop(container, &strategy),
-                // Its age is the daemon's to tell.
+                // Only the daemon can tell how long the container has run.
                 RecreatePhase::Recreating
                     if strategy.min_started_seconds > 0 && asked.is_none() =>
                 {
@@ -265,7 +268,8 @@ impl<'a> Course<'a> {
         else {
             return Next::Over;
         };
-        // Once it has stopped, this asks for nothing but the age of the next one: it is the id of one that is no more.
+        // Once the old container has stopped, this stop only asks how long the next one has run,
+        // because its id is the old container's.
         let is_forced =
             strategy.force_recreate && !self.has_stopped(container) && self.has_moved(container);
         let now = self
@@ -291,7 +295,7 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// Is there nothing left to do for the containers?
+    /// Whether the containers need no further step.
     pub fn is_done(&self) -> bool {
         self.next() == Next::Over
     }

@@ -1,4 +1,4 @@
-//! Which containers a node's daemon is asked to stop.
+//! The containers that a node's daemon must stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,32 +18,33 @@ use super::{
 use crate::objects::node::image::NodeImage;
 use crate::objects::pod::Pod;
 
-/// How long a question that nobody answers is kept after its request is over. A daemon that comes back must not begin with it, and one
-/// that is at work, which may take its grace period besides, writes what came of it.
+/// How long an unanswered stop stays in the NodeImage after its request is over. A daemon that
+/// returns must not begin with it. A daemon that has begun writes its result, for which it has the
+/// grace period in addition.
 const KEPT: SignedDuration = SignedDuration::from_mins(10);
 
-/// A pod of the node, and the requests that name it.
+/// A pod of the node, and the requests for its containers.
 #[derive(Clone, Debug)]
 pub struct Requested {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// All requests with its name, those that are over included.
+    /// All requests that name the pod, including the ones that are over.
     pub requests: Vec<Arc<Request>>,
 }
 
-/// What the daemon is to be asked.
+/// The stops for the daemon.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stops {
-    /// Sorted by request and container, at most as many as a NodeImage may name. With those that are answered for good, until
-    /// there is another question.
+    /// Sorted by request and container; at most as many as a NodeImage may name. Stops with a final
+    /// answer stay until another stop is added or dropped.
     pub containers: Vec<StopContainer>,
-    /// When to look again: a grace period ends, or a question is dropped.
+    /// When to decide again: a grace period ends, or a stop is dropped.
     pub look_again: Option<SignedDuration>,
-    /// Requests for which there is no room, in words.
+    /// A message about requests that the NodeImage has no space for.
     pub left_out: Option<String>,
 }
 
-/// Adds the new stops for which there is room. Returns the others.
+/// Adds the new stops that fit into the NodeImage. Returns the others.
 fn share_out(
     new: impl Iterator<Item = StopContainer>,
     stops: &mut Vec<StopContainer>,
@@ -55,7 +56,8 @@ fn share_out(
     }
     let mut left_out = Vec::new();
     for stop in new {
-        // One namespace gets half of what there is, two a third each, and there is always some left for the next.
+        // One namespace gets half of the free slots, two get a third each, so that some slots are
+        // always left for the next one.
         let free = MAX_STOPPED_CONTAINERS.saturating_sub(stops.len());
         let own = of_namespace.entry(stop.namespace.clone()).or_default();
         if *own >= free {
@@ -71,7 +73,7 @@ fn share_out(
     left_out
 }
 
-/// Decides it, from what the daemon is asked so far.
+/// Decides on the stops, from the ones that the NodeImage has so far.
 pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Stops {
     let mut stops = Stops::default();
     let (mut over, mut overdue) = (BTreeSet::new(), Vec::new());
@@ -95,14 +97,15 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
         &mut stops.containers,
         now,
     );
-    // Overdue stops give their slots up to new ones, the oldest first: a container may be crashing without end.
+    // Overdue stops free their slots for new ones, the oldest first, because a container may crash
+    // forever.
     overdue.sort_by_key(|stop| std::cmp::Reverse(stop.created_at.as_ref().map(|time| time.0)));
     overdue.truncate(MAX_STOPPED_CONTAINERS.saturating_sub(stops.containers.len()));
     stops.containers.append(&mut overdue);
     stops.containers.sort_by(|one, other| {
         (&one.request, &one.container).cmp(&(&other.request, &other.container))
     });
-    // To take away what nobody heeds is worth no write: it goes with the next question.
+    // Removing stops with a final answer is not worth a write; the next change removes them.
     let is_open = |stop: &&StopContainer| !over.contains(&(&stop.request, &stop.container));
     if image
         .spec
@@ -137,7 +140,7 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
     stops
 }
 
-/// How long a stop keeps its slot from others: its grace period, and [`KEPT`].
+/// How long no other stop may take a stop's slot: its grace period, and [`KEPT`].
 fn slot_left(stop: &StopContainer, requested: &[Requested], now: Timestamp) -> SignedDuration {
     let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
     let of_pod = requested
@@ -148,7 +151,7 @@ fn slot_left(stop: &StopContainer, requested: &[Requested], now: Timestamp) -> S
         .saturating_sub(now.duration_since(asked))
 }
 
-/// A question that is asked already, as it is to be asked from now on; `None` when nothing more is to come of it.
+/// The new form of a stop in the NodeImage; `None` if it must be removed.
 fn kept(
     stop: &StopContainer,
     requested: &[Requested],
@@ -168,7 +171,7 @@ fn kept(
     let active = request.filter(|request| !is_over(request));
     let answer = answer(image, stop);
     if let Some(request) = active {
-        // What became of it is in the request's own status.
+        // The result of the stop is in the request's own status.
         let states = request
             .status
             .iter()
@@ -189,7 +192,7 @@ fn kept(
     };
     match answer.map(|answer| answer.phase) {
         Some(phase) if phase.is_final() => {
-            // A request that is completed still says what was stopped for it.
+            // A completed request still records which containers were stopped for it.
             let waits = phase == StopPhase::Stopped && request.is_some() && !is_noted();
             waits.then_some(cancelled)
         }
@@ -210,7 +213,8 @@ fn kept(
     }
 }
 
-/// Does the daemon neither stop nor look for anything because of it?
+/// Whether the daemon has no work left for a stop: it neither stops the container nor watches the
+/// next one.
 fn is_answered_for_good(image: &NodeImage, stop: &StopContainer) -> bool {
     let lasts = |answer: &StoppedContainer| {
         stop.min_started_seconds == 0 || !answer.lasting_container_id.is_empty()
@@ -219,7 +223,7 @@ fn is_answered_for_good(image: &NodeImage, stop: &StopContainer) -> bool {
         .is_some_and(|answer| answer.phase.is_final() && (stop.cancelled || lasts(answer)))
 }
 
-/// Which container of the pod is stopped next, with the order in which requests come.
+/// The next container of the pod to stop, with the sort key of its request.
 fn next(
     Requested { pod, requests }: &Requested,
     image: &NodeImage,
@@ -227,14 +231,15 @@ fn next(
     look_again: &mut Option<SignedDuration>,
 ) -> Option<((Option<Timestamp>, String), StopContainer)> {
     let request = current(requests.iter().map(|request| &**request), pod, Some(image))?;
-    // Its controller has looked it over once it says that it has begun.
+    // The request's controller has checked the request once its phase is `Recreating`.
     if phase(request) != RecreatePhase::Recreating
         || is_virtual(request)
         || pod.metadata.deletion_timestamp.is_some()
     {
         return None;
     }
-    // Its completion may be on its way still, and the last container has just been answered for.
+    // The request's completion may not have arrived here yet, although the last container has just
+    // been stopped.
     if time_left(request, now).is_some_and(|left| !left.is_positive()) {
         return None;
     }

@@ -1,7 +1,8 @@
-//! The pulls that a NodeImage's spec lists: asking for one, how far it is, and giving it up.
+//! The pulls in a NodeImage's spec: adding one, its progress, and removing it.
 //!
-//! An entry belongs to all who asked for it, and goes with the last of them. Its version counts the rounds: whoever asks
-//! for an image that was pulled before begins another round, and a status of an earlier one says nothing about it.
+//! An entry belongs to all of its owners and is removed with the last of them. Its version counts
+//! rounds. A new owner of an image that was pulled before begins another round, and the status of
+//! an earlier round says nothing about it.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::objects::node::image::NodeImage;
 use crate::objects::patch::merge::merge_patch;
 
-/// After this time without a word from the node's daemon, a pull counts as failed.
+/// A pull counts as failed if the node's daemon does not report for this long.
 pub const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The longest pause that a daemon makes between two tries.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
@@ -26,42 +27,42 @@ const SILENT: &str = "the node's daemon has not answered for 10 minutes; is it r
 const UNENDING: &str =
     "the node's daemon has neither finished nor given up in time; is it still running there?";
 
-/// A pull that is asked for.
+/// A pull to add to a NodeImage.
 #[derive(Debug, Clone)]
 pub struct Ask<'a> {
     /// The image's name, as NodeImages have it.
     pub image: &'a str,
     /// Its tag or digest.
     pub tag: &'a str,
-    /// Who asks.
+    /// The object that asks for the pull.
     pub owner: &'a ObjectReference,
     /// Limits of the pull.
     pub limits: ImageTagPullPolicy,
-    /// Whether the registry is asked for an image that the node has.
+    /// Whether the runtime checks the registry for an image that the node has.
     pub policy: ImagePullPolicy,
     /// Secrets for the registry.
     pub secrets: &'a [ReferenceObject],
-    /// What is handed to the runtime.
+    /// The sandbox configuration for the runtime.
     pub sandbox: Option<&'a SandboxConfig>,
 }
 
-/// How far a node is with a pull that somebody asked for.
+/// A node's progress with the pull of one owner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Standing<'a> {
-    /// It is not asked for it.
+    /// The owner has not asked this node.
     NotAsked,
-    /// It is asked and not done.
+    /// The pull is not done yet.
     Active {
-        /// From when on it counts as failed if nothing is heard of it.
+        /// The time from which the pull counts as failed if the daemon does not report.
         silent_from: Option<Timestamp>,
     },
-    /// It has the image.
+    /// The node has the image.
     Succeeded,
-    /// It gave up, or its daemon keeps silent; with the reason.
+    /// The daemon gave up or does not report; with the reason.
     Failed(&'a str),
 }
 
-/// How far the node is with the pull, as far as the owner with this uid asked for it.
+/// The node's progress with the pull, if the owner with this uid has asked for it.
 pub fn standing<'a>(
     node: &'a NodeImage,
     image: &str,
@@ -79,7 +80,7 @@ pub fn standing<'a>(
         Some(status) if status.phase == ImagePullPhase::Failed => {
             return Standing::Failed(&status.message);
         }
-        // A pull that has not begun may wait for others of its node for as long as they take.
+        // A pull that has not begun may wait for other pulls of its node for any time.
         Some(status) => (status.start_time.as_ref(), longest(entry), UNENDING),
         None => (entry.created_at.as_ref(), RESPONSE_TIMEOUT, SILENT),
     };
@@ -91,7 +92,7 @@ pub fn standing<'a>(
     }
 }
 
-/// The longest that a daemon takes for a pull from its begin, and some time more.
+/// The longest time that a daemon takes for a pull, plus a margin.
 fn longest(entry: &ImageTagSpec) -> SignedDuration {
     let limits = entry.pull_policy.clone().unwrap_or_default();
     let tries = backoff_limit(limits.backoff_limit).saturating_add(1);
@@ -114,7 +115,7 @@ pub fn find<'a>(node: &'a NodeImage, image: &str, tag: &str) -> Option<&'a Image
         .find(|entry| entry.tag == tag)
 }
 
-/// What the daemon says about this very round of the entry.
+/// The daemon's status of the current round of the entry.
 pub fn status<'a>(
     node: &'a NodeImage,
     image: &str,
@@ -123,7 +124,7 @@ pub fn status<'a>(
     any_round(node, image, &entry.tag).filter(|status| status.version == entry.version)
 }
 
-/// Succeeded or failed, as the daemon says.
+/// Whether the daemon says that the pull succeeded or failed.
 pub fn is_over(node: &NodeImage, image: &str, entry: &ImageTagSpec) -> bool {
     let phase = status(node, image, entry).map(|status| status.phase);
     matches!(
@@ -151,12 +152,12 @@ pub fn all_owners(node: &NodeImage) -> impl Iterator<Item = &ObjectReference> {
         .flat_map(|entry| &entry.owner_references)
 }
 
-/// Is the owner the object with this uid?
+/// Whether the owner is the object with this uid.
 pub fn is(owner: &ObjectReference, uid: &str) -> bool {
     owner.uid.as_deref() == Some(uid)
 }
 
-/// Is the owner an ImagePullJob?
+/// Whether the owner is an ImagePullJob.
 pub fn is_job(owner: &ObjectReference) -> bool {
     let group = owner
         .api_version
@@ -166,7 +167,7 @@ pub fn is_job(owner: &ObjectReference) -> bool {
     owner.kind.as_deref() == Some("ImagePullJob") && group == Some(names::GROUP)
 }
 
-/// The merge patch that asks the node for a pull.
+/// The merge patch that adds a pull to the node.
 pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
     let old = node.spec.images.get(ask.image);
     json!({"spec": {"images": {ask.image: change(old, Some(&asked(node, ask, now)))}}})
@@ -184,12 +185,12 @@ pub fn owners(image: &NodeImage) -> BTreeSet<(&str, &str)> {
     .collect()
 }
 
-/// Does the owner with this uid ask for any pull of the NodeImage?
+/// Whether the owner with this uid has a pull in the NodeImage.
 pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
     all_owners(image).any(|owner| is(owner, uid))
 }
 
-/// The image as the NodeImage has it once it asks for a pull.
+/// The image in the NodeImage after a pull is added.
 pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
     let mut new = node.spec.images.get(ask.image).cloned().unwrap_or_default();
     match new.tags.iter_mut().find(|entry| entry.tag == ask.tag) {
@@ -199,7 +200,8 @@ pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
             created_at: Some(Time(now)),
             pull_policy: Some(ask.limits.clone()),
             owner_references: vec![ask.owner.clone()],
-            // A daemon that has not seen yet that an earlier entry is gone must not answer for it.
+            // A daemon that has not seen the deletion of an earlier entry must not answer for the
+            // new one with the old result.
             version: any_round(node, ask.image, ask.tag)
                 .map_or(0, |status| status.version.saturating_add(1)),
             image_pull_policy: Some(ask.policy),
@@ -218,7 +220,8 @@ pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
     new
 }
 
-/// The merge patch of `spec.images` to those of `new`, which has all that the node has; `None` where they are the same.
+/// The merge patch from the node's `spec.images` to the ones of `new`, which contain all of the
+/// node's. `None` if they are the same.
 pub fn added(node: &NodeImage, new: &NodeImage) -> Option<Value> {
     let old = |name: &String| node.spec.images.get(name);
     let changed = new
@@ -232,12 +235,12 @@ pub fn added(node: &NodeImage, new: &NodeImage) -> Option<Value> {
     (!images.is_empty()).then_some(Value::Object(images))
 }
 
-/// One more who asks for a pull. A pull that is still under way serves the newcomer, too, unless the registry is to be
-/// asked anew; else another round begins.
+/// Adds an owner to a pull. A pull that is under way serves the new owner, too, unless its policy
+/// is `Always`; otherwise another round begins.
 fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestamp) {
     let begins_anew = is_over(node, ask.image, entry);
     if begins_anew {
-        // One that is under way for another keeps what was asked for it, and what was not.
+        // A pull that is under way keeps its sandbox configuration, even if it has none.
         entry.sandbox_config = ask.sandbox.cloned();
     }
     if begins_anew || ask.policy == ImagePullPolicy::Always {
@@ -246,7 +249,8 @@ fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestam
         entry.image_pull_policy = Some(ask.policy);
     }
     if entry.owner_references.is_empty() {
-        // Somebody put it in by hand: it must stay when the newcomer leaves, so it gets an owner that does.
+        // A user added the entry by hand. It must stay when the new owner leaves, so that it gets a
+        // permanent owner.
         entry.owner_references.push(ObjectReference {
             api_version: Some(format!("{}/{}", names::GROUP, names::V1BETA1)),
             kind: Some("NodeImage".to_owned()),
@@ -263,7 +267,7 @@ fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestam
     ));
 }
 
-/// The most generous of two owners' limits.
+/// The larger of two owners' limits.
 pub fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy {
     ImageTagPullPolicy {
         timeout_seconds: Some(
@@ -281,8 +285,9 @@ pub fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPol
     }
 }
 
-/// The merge patch of `spec.images` that drops owners and entries, and gives the others the limits that `limits` has for
-/// them. An entry goes with its last owner; one that never had any goes only by `keep_entry`. `None` when everything stays.
+/// The merge patch of `spec.images` that drops owners and entries, and sets the limits from
+/// `limits` on the others. An entry is removed with its last owner; `keep_entry` decides on entries
+/// that never had one. `None` if nothing changes.
 pub fn prune(
     node: &NodeImage,
     keep_owner: impl Fn(&str, &ImageTagSpec, &ObjectReference) -> bool,
@@ -333,8 +338,8 @@ pub fn prune(
     (!images.is_empty()).then_some(Value::Object(images))
 }
 
-/// Secrets of a namespace go when the last entry does that somebody from there asked for: no node may ask for secrets that
-/// none of its pulls needs.
+/// The secrets that the remaining entries need. A namespace's secrets are removed with the last
+/// entry of that namespace, because a node may use only secrets that its pulls need.
 fn still_needed(old: &ImageSpec, tags: &[ImageTagSpec]) -> Vec<ReferenceObject> {
     let of = |tags: &[ImageTagSpec]| -> BTreeSet<String> {
         tags.iter()
@@ -350,7 +355,8 @@ fn still_needed(old: &ImageSpec, tags: &[ImageTagSpec]) -> Vec<ReferenceObject> 
         .collect()
 }
 
-/// The merge patch from one state of an image's spec to another; sorted, so that the same wishes make the same spec.
+/// The merge patch from one state of an image's spec to another. It is sorted, so that equal pulls
+/// make equal specs.
 fn change(old: Option<&ImageSpec>, new: Option<&ImageSpec>) -> Value {
     let Some(new) = new else { return Value::Null };
     let mut new = new.clone();

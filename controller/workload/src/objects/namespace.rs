@@ -1,4 +1,5 @@
-//! A namespace as decisions see it: its labels, and which of them are younger than it is.
+//! A namespace as decisions read it: its labels, and the time of each label that is younger than
+//! the namespace.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,22 @@ use serde_json::value::RawValue;
 use crate::objects::pod::{Metadata, Word};
 use crate::objects::selector::Selector;
 
-/// A namespace, stripped to what decisions read.
+/// A namespace, with the fields that decisions read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Namespace {
     /// Name, uid, labels.
     pub metadata: Metadata,
-    /// By key: when labels were written that were not written with the namespace. Of most there are none.
+    /// The write times, by key, of labels that were not written with the namespace. Most namespaces
+    /// have none.
     labelled: Box<[(Word, Timestamp)]>,
 }
 
 impl Namespace {
-    /// When a label was written last by which the selector may have come to match; `None` where that was with the namespace.
+    /// The last time at which a label was written that may have made the selector match; `None` if
+    /// the labels are as old as the namespace.
     pub fn labelled_for(&self, selector: &Selector) -> Option<Timestamp> {
-        // Of a label that was taken away nothing is told, but whoever did it may have written another with it.
+        // The apiserver does not record a removed label, but its remover may have written another
+        // label at the same time.
         let lacks_one = selector
             .keys()
             .any(|key| self.metadata.label(key).is_none());
@@ -59,8 +63,9 @@ impl<'de> Deserialize<'de> for Namespace {
     }
 }
 
-/// By key: when labels were last written after this time, as the apiserver notes it of each writer. Who writes one and the same value
-/// again changes no time. The label that each namespace has of its name never changes.
+/// The last write times of labels, by key, after the namespace's creation, from the managed fields
+/// of each writer. Writing the same value again does not change a time. The namespace's own name
+/// label never changes.
 fn labelled(managed_fields: &str, created: Option<Timestamp>) -> Box<[(Word, Timestamp)]> {
     #[derive(Deserialize, Default)]
     #[serde(rename_all = "camelCase", default)]
@@ -80,7 +85,7 @@ fn labelled(managed_fields: &str, created: Option<Timestamp>) -> Box<[(Word, Tim
         #[serde(rename = "f:labels")]
         labels: BTreeMap<String, IgnoredAny>,
     }
-    // A namespace is worth more than what cannot be read of its writers.
+    // Unreadable managed fields must not hide the namespace.
     let writers: Vec<Writer> = serde_json::from_str(managed_fields).unwrap_or_default();
     let mut times = BTreeMap::<Word, Timestamp>::new();
     for Writer { time, fields_v1 } in writers {

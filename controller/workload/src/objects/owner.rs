@@ -1,8 +1,9 @@
-//! Whose an object is: the namespace, group, kind and uid of its owner, never the uid alone.
+//! The owner of an object: its namespace, group, kind and uid, never the uid alone.
 //!
-//! Whoever may look at an object knows its uid, and whoever may create objects can write that uid into their owner
-//! references, in a namespace of their own. So a reference counts only where garbage collection would honour it: for an
-//! owner in the namespace of the object, or for a cluster-scoped one, of the group and kind that the reference names.
+//! Every user who may read an object knows its uid. A user who may create objects can write that
+//! uid into their owner references, in another namespace. So a reference counts only where garbage
+//! collection would honour it: for an owner in the namespace of the object, or for a cluster-scoped
+//! owner, of the group and kind that the reference names.
 
 use berth_api::kinds::{KINDS, Kind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -23,7 +24,7 @@ pub fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// The owner reference of what an object makes and manages.
+/// The owner reference for objects that the object creates and manages.
 pub fn controller_reference(resource: &Resource, metadata: &ObjectMeta) -> Value {
     json!({
         "apiVersion": resource.api_version(),
@@ -43,12 +44,12 @@ pub fn controller(metadata: &ObjectMeta) -> Option<Reference<'_>> {
         .map(Reference::from)
 }
 
-/// Whether the reference names a kind of ours that owns pods.
+/// Whether the reference names one of Berth's kinds that own pods.
 pub fn is_workload(reference: &Reference<'_>) -> bool {
     is_owner_of(reference, resource::PODS.plural)
 }
 
-/// Whether the reference names a kind of ours that owns objects of this plural.
+/// Whether the reference names one of Berth's kinds that own objects of this plural.
 pub fn is_owner_of(reference: &Reference<'_>, plural: &str) -> bool {
     let owns = |kind: &&Kind| kind.owns.contains(&plural);
     KINDS
@@ -58,13 +59,13 @@ pub fn is_owner_of(reference: &Reference<'_>, plural: &str) -> bool {
 }
 
 impl OwnerKind {
-    /// Is the owner that the reference names of this kind?
+    /// Whether the reference names an owner of this kind.
     pub fn is_of(&self, reference: &Reference<'_>) -> bool {
         group(reference.api_version) == self.group && reference.kind == self.kind
     }
 }
 
-/// An owner, as owner references are compared with it.
+/// An owner, in the form that owner references are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnerKey<'a> {
     /// Its kind.
@@ -76,7 +77,7 @@ pub struct OwnerKey<'a> {
 }
 
 impl OwnerKey<'_> {
-    /// Does a reference on an object in this namespace name this owner?
+    /// Whether a reference of an object in this namespace names this owner.
     pub fn owns(&self, namespace: &str, reference: &Reference<'_>) -> bool {
         let is_in_reach = !self.kind.namespaced || namespace == self.namespace;
         is_in_reach
@@ -85,7 +86,7 @@ impl OwnerKey<'_> {
             && self.kind.is_of(reference)
     }
 
-    /// Does this owner manage the object?
+    /// Whether this owner is the object's controller.
     pub fn controls(&self, metadata: &Metadata) -> bool {
         metadata
             .controller()
@@ -93,7 +94,7 @@ impl OwnerKey<'_> {
     }
 }
 
-/// What an owner reference says of its owner.
+/// The fields of an owner reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference<'a> {
     /// Group and version.

@@ -1,10 +1,11 @@
-//! The one way in which Kubernetes writes a quantity: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`.
+//! The canonical form in which Kubernetes writes a quantity: `1000m` is `1`, `0.5` is `500m`,
+//! `1024Mi` is `1Gi`.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// A quantity as Kubernetes itself would write it. Text that is no quantity stays as it is.
+/// A quantity in canonical form. Text that is no quantity stays as it is.
 pub fn canonical(value: &Value) -> Value {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -14,7 +15,8 @@ pub fn canonical(value: &Value) -> Value {
     Value::String(parse(&text).map_or(text, |quantity| quantity.written()))
 }
 
-/// The same, rounded up to thousandths, as the server does with amounts of resources.
+/// A quantity in canonical form, rounded up to thousandths, as the server rounds amounts of
+/// resources.
 pub fn rounded(value: &Value) -> Value {
     match canonical(value) {
         Value::String(text) => {
@@ -24,12 +26,12 @@ pub fn rounded(value: &Value) -> Value {
     }
 }
 
-/// How many thousandths a quantity is, rounded up. `None` for what is no quantity, or is more than can be counted.
+/// A quantity in thousandths, rounded up. `None` for text that is no quantity, and on overflow.
 pub fn thousandths(text: &str) -> Option<i128> {
     parse(text)?.thousandths()
 }
 
-/// Is the one at least as much as the other? Not where one of them is no quantity.
+/// Whether one quantity is at least the other. False if one of them is no quantity.
 pub fn is_at_least(one: &str, other: &str) -> bool {
     thousandths(one)
         .zip(thousandths(other))
@@ -66,7 +68,7 @@ const DECIMAL: [(i32, &str); 10] = [
     (18, "E"),
 ];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// More digits than any quantity needs; a longer number is left as it is written.
+/// The most digits of a mantissa. A longer number stays as it is written.
 const MOST_DIGITS: usize = 20;
 
 fn parse(text: &str) -> Option<Quantity> {
@@ -103,7 +105,7 @@ fn parse(text: &str) -> Option<Quantity> {
 }
 
 impl Quantity {
-    /// Its value, in thousandths, which is as fine as anything that is asked for.
+    /// Its value in thousandths. No caller needs a finer unit.
     fn thousandths(&self) -> Option<i128> {
         let factor = if let Style::Binary(power) = self.style {
             1024_i128.pow(power)
@@ -149,7 +151,8 @@ impl Quantity {
         self.written_decimal(self.mantissa.saturating_mul(factor))
     }
 
-    /// `None` below 1024 and for what is not whole: neither is written with a binary suffix.
+    /// The text with a binary suffix. `None` below 1024 and for fractions, which have no binary
+    /// suffix.
     fn written_binary(&self, power: u32) -> Option<String> {
         let whole = self.mantissa.checked_mul(1024_i128.pow(power))?;
         let mut value = shifted_up(whole, self.exponent)?;
@@ -175,7 +178,7 @@ impl Quantity {
             mantissa /= 10;
             exponent += 1;
         }
-        // Nothing is finer than a billionth; what is, is rounded up.
+        // The smallest unit is a billionth; smaller parts are rounded up.
         if exponent < -9 {
             mantissa = shifted_up(mantissa, exponent + 9).unwrap_or(mantissa);
             exponent = -9;

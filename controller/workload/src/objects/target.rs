@@ -12,14 +12,16 @@ pub struct Target {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its uid, sent as a precondition: another object of the same name is never touched.
+    /// Its uid, sent as a precondition, so that the action never changes another object of the same
+    /// name.
     pub uid: String,
-    /// Set where the decision depends on this very version; sent as a precondition.
+    /// Set if the decision depends on this exact version; sent as a precondition.
     pub resource_version: Option<String>,
 }
 
 impl Target {
-    /// The object in the version that was seen: nothing is done to it if it has changed since.
+    /// The object in the version that was seen. The apiserver refuses the action if the object has
+    /// changed since.
     pub fn as_seen(metadata: &Metadata) -> Self {
         Self {
             resource_version: Some(metadata.resource_version.to_string()),
@@ -28,7 +30,7 @@ impl Target {
     }
 }
 
-/// Whatever version the object has by then.
+/// The object in any version.
 impl From<&Metadata> for Target {
     fn from(metadata: &Metadata) -> Self {
         Self {
@@ -40,7 +42,7 @@ impl From<&Metadata> for Target {
     }
 }
 
-/// Whatever version the object has by then.
+/// The object in any version.
 impl From<&ObjectMeta> for Target {
     fn from(metadata: &ObjectMeta) -> Self {
         Self {

@@ -1,8 +1,9 @@
 //! Containers that start one after the other.
 //!
-//! What holds the containers back is put into a pod when it is created: by its workload, if that is ours, and again by the pod
-//! webhook, which knows what SidecarSets added to it. The ConfigMap is written and never read: how far a pod is, its annotations
-//! say.
+//! A pod is created with the barriers that its containers wait for. Its workload adds them if it is
+//! one of Berth's kinds. The pod webhook adds them again, because it knows the containers of
+//! SidecarSets. The controller writes the ConfigMap and never reads it: the pod's annotations show
+//! its progress.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +16,9 @@ use crate::objects::resource::CONFIG_MAPS;
 use crate::plan::{Action, Event, IfExists, Plan, PodPatch, Step};
 use crate::update::inplace::steps;
 
-/// The priorities of the template's containers. `None` where nothing orders them.
+/// The priorities of the template's containers. `None` if nothing orders them.
 ///
-/// # Errors
-/// The field below `spec`, and what is wrong with it.
+/// # Errors The field below `spec`, and its fault.
 pub fn priorities(template: &Value) -> Result<Option<Vec<i32>>, (&'static str, String)> {
     let containers = template["spec"]["containers"]
         .as_array()
@@ -61,9 +61,9 @@ fn of_container(container: &Value) -> Result<i32, (&'static str, String)> {
     })
 }
 
-/// Holds the containers of a new pod back, if its template orders them.
+/// Adds barriers to the containers of a new pod, if its template orders them.
 pub(crate) fn hold_back(template: &Value, spec: &mut Value, pod: &str) {
-    // A template that is wrong here was refused before.
+    // An invalid template was refused before.
     let Ok(Some(priorities)) = priorities(template) else {
         return;
     };
@@ -73,7 +73,7 @@ pub(crate) fn hold_back(template: &Value, spec: &mut Value, pod: &str) {
         .for_each(|(container, of)| wait(container, of, pod));
 }
 
-/// Has a container wait for its turn, whatever it waited for before.
+/// Makes a container wait for its own priority, in place of an earlier barrier.
 fn wait(container: &mut Value, priority: i32, pod: &str) {
     let reference = json!({"name": priority::barrier(pod), "key": priority::key(priority)});
     let barrier =
@@ -91,7 +91,7 @@ fn wait(container: &mut Value, priority: i32, pod: &str) {
     let mut known = variables
         .iter()
         .filter(|variable| variable["name"] == env::CONTAINER_BARRIER);
-    // One that is there already stays where it is.
+    // An existing barrier stays in its place.
     if known.next() == Some(&barrier) && known.next().is_none() {
         return;
     }
@@ -99,9 +99,10 @@ fn wait(container: &mut Value, priority: i32, pod: &str) {
     variables.push(barrier);
 }
 
-/// Orders the containers of a pod of this name that is being created, by their priorities, and drops what they waited for before. A
-/// container without a priority waits for none, and none waits for it. False if the name is too long for that of its ConfigMap:
-/// no barrier could let them start.
+/// Orders the containers of a new pod of this name by their priorities, and removes earlier
+/// barriers. A container without a priority does not wait, and no other container waits for it.
+/// Returns false if the name is too long for the name of its ConfigMap: then the containers could
+/// never start.
 pub fn order(
     pod: &mut Value,
     name: &str,
@@ -119,14 +120,15 @@ pub fn order(
             wait(container, priority, name);
         }
     }
-    // How far another pod was, of which this one is a copy, says nothing of this one, and would hold it for ever.
+    // The progress of another pod that this one is a copy of is meaningless here, and would block
+    // this pod forever.
     if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
         annotations.retain(|key, _| !HOW_FAR.contains(&key.as_str()));
     }
     true
 }
 
-/// The annotations that say how far a pod is.
+/// The annotations with a pod's progress.
 const HOW_FAR: [&str; 2] = [
     annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED,
     annotation::LAUNCHED_PRIORITY,
@@ -134,7 +136,7 @@ const HOW_FAR: [&str; 2] = [
 /// The most bytes of an object's name.
 const LONGEST_NAME: usize = 253;
 
-/// Is the pod one whose containers start in order, and not all of them may yet?
+/// Whether the pod's containers start in order and some of them may not start yet.
 pub fn is_under_way(pod: &Pod) -> bool {
     let completed = pod
         .metadata
@@ -149,7 +151,7 @@ pub fn is_under_way(pod: &Pod) -> bool {
             .any(|container| container.env.priority().is_some())
 }
 
-/// Lets the next containers of each pod start once all of a higher priority are ready.
+/// Lets the next containers of each pod start once all containers of higher priorities are ready.
 pub fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
     let mut steps = Vec::new();
     for pod in pods.iter().filter(|pod| is_under_way(pod)) {
@@ -179,8 +181,9 @@ pub fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
     plan.add_stage("launch order", steps);
 }
 
-/// Three writes that may be repeated: the ConfigMap if it is missing, the keys, and how far the pod is. The second touches
-/// none but this pod's own ConfigMap. The third also has the kubelet look at the pod at once.
+/// Three repeatable writes: the ConfigMap if it is missing, the keys, and the pod's progress. The
+/// second changes only this pod's own ConfigMap. The third also makes the kubelet sync the pod at
+/// once.
 fn open(pod: &Pod, all: &BTreeSet<i32>, next: i32, lowest: i32) -> Step {
     let (name, uid) = (&pod.metadata.name, &pod.metadata.uid);
     let keys: Vec<String> = all.range(next..).map(|of| priority::key(*of)).collect();

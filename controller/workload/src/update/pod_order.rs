@@ -1,4 +1,4 @@
-//! Which pods go first.
+//! The order in which pods are deleted or updated.
 
 pub mod spread;
 
@@ -10,23 +10,23 @@ use jiff::Timestamp;
 
 use crate::objects::pod::Pod;
 
-/// Annotation: a number; the lower, the sooner the pod is deleted. Missing or no number means 0.
+/// Annotation with a number: the lower, the sooner the pod is deleted. Missing or invalid means 0.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// How crowded it is around each pod: the higher, the sooner the pod goes.
+/// How crowded the surroundings of each pod are: the higher, the sooner the pod is deleted.
 #[derive(Debug, Default)]
 pub struct Ranks(BTreeMap<Box<str>, f64>);
 
 impl Ranks {
-    /// The pod's rank; 0 where nothing crowds it.
+    /// The pod's rank; 0 if nothing crowds it.
     fn of(&self, pod: &Pod) -> f64 {
         self.0.get(&pod.metadata.uid).copied().unwrap_or(0.0)
     }
 }
 
-/// Sorts pods for an update, the first to be updated first: what is out of service already comes before what serves.
+/// Sorts pods for an update: pods that are out of service come before serving pods.
 pub fn for_update(pods: &mut [Arc<Pod>]) {
-    // Each pod is looked at once, and not with each comparison: there may be thousands.
+    // Reads each pod once and not with each comparison, because there may be thousands.
     let mut keyed: Vec<_> = pods
         .iter()
         .map(|pod| ((readiness(pod), Age::of(pod)), pod))
@@ -36,7 +36,7 @@ pub fn for_update(pods: &mut [Arc<Pod>]) {
     pods.clone_from_slice(&sorted);
 }
 
-/// The whole order of deletion, but for what is known of availability.
+/// The order of deletion without availability.
 fn least_lost(a: &Pod, b: &Pod, ranks: Option<&Ranks>) -> Ordering {
     let rank = |pod: &Pod| ranks.map_or(0.0, |ranks| ranks.of(pod));
     readiness(a)
@@ -46,7 +46,7 @@ fn least_lost(a: &Pod, b: &Pod, ranks: Option<&Ranks>) -> Ordering {
         .then_with(|| Age::of(a).cmp(&Age::of(b)))
 }
 
-/// Scheduled, phase: the lower, the less is lost.
+/// Whether the pod is scheduled, and its phase: the lower, the less is lost.
 fn standing(pod: &Pod) -> (bool, u8) {
     let phase = match &*pod.status.phase {
         "Pending" | "" => 0,
@@ -60,7 +60,7 @@ fn readiness(pod: &Pod) -> ((bool, u8), bool) {
     (standing(pod), pod.is_true("Ready"))
 }
 
-/// As Kubernetes reads it: `+5` and `007` are no numbers.
+/// The cost as Kubernetes reads it: `+5` and `007` are invalid.
 fn deletion_cost(pod: &Pod) -> i32 {
     let written = pod.metadata.annotation(DELETION_COST).unwrap_or_default();
     let cost: i32 = written.parse().unwrap_or(0);
@@ -68,8 +68,8 @@ fn deletion_cost(pod: &Pod) -> i32 {
     if padded { 0 } else { cost }
 }
 
-/// Ready for less long, restarted more often, newer; at last by name, so that the order is always the same. Where a time is
-/// not known, the pod goes before those with one.
+/// Ready for a shorter time, restarted more often, newer; at last by name, so that the order is
+/// stable. A pod without a time comes before pods with one.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Age<'a> {
     ready: Option<Reverse<Timestamp>>,

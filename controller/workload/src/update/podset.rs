@@ -1,8 +1,8 @@
-//! What every owner of pods made from one template does, whatever its kind: its history, new pods, updates in place and by
-//! recreating, lifecycle hooks, and pods that it lets go.
+//! Shared by all kinds whose pods have one template: history, new pods, in-place updates and
+//! recreation, lifecycle hooks, and releasing pods.
 //!
-//! A kind chooses: how many pods, which of them, in which order. What is done to a chosen pod is decided here, from a
-//! [`Scene`]. Nothing here knows a kind.
+//! A kind decides how many pods to change, which ones, and in which order. This module decides,
+//! from a [`Scene`], the writes for each chosen pod. It does not depend on any kind.
 
 pub mod adopt;
 pub mod chosen;

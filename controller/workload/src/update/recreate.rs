@@ -1,7 +1,8 @@
-//! Containers that are restarted in place, as ContainerRecreateRequests ask for it: how far a request is, and which container is
-//! stopped next.
+//! Containers that ContainerRecreateRequests restart in place: the progress of a request, and the
+//! container to stop next.
 //!
-//! A request is decided on by its own controller, and what its node's daemon is asked follows from the same functions.
+//! A request's own controller decides on it, and the stops in its node's NodeImage follow from the
+//! same functions.
 
 mod course;
 pub mod stop;
@@ -23,7 +24,7 @@ use crate::objects::pod::{ContainerStatus, Pod};
 
 pub use course::{Course, Next};
 
-/// Is the request over, or about to go?
+/// Whether the request is over or being deleted.
 pub fn is_over(request: &Request) -> bool {
     let is_completed = request
         .status
@@ -37,7 +38,8 @@ pub fn pod_uid(request: &Request) -> Option<&str> {
     label(request, RECREATE_POD_UID)
 }
 
-/// Does another service restart the containers? No kubelet and no daemon are on its node.
+/// Whether another service restarts the containers, because their node has neither a kubelet nor a
+/// daemon.
 pub fn is_virtual(request: &Request) -> bool {
     label(request, NODE_TYPE) == Some(VIRTUAL_KUBELET)
 }
@@ -56,7 +58,7 @@ pub fn strategy(request: &Request) -> RecreateStrategy {
     request.spec.strategy.clone().unwrap_or_default()
 }
 
-/// How far the request is.
+/// The request's phase.
 pub fn phase(request: &Request) -> RecreatePhase {
     request
         .status
@@ -65,9 +67,10 @@ pub fn phase(request: &Request) -> RecreatePhase {
         .unwrap_or_default()
 }
 
-/// Of the requests of a pod the one that is at work: the others wait. One that has begun goes on, then the oldest is next. Two that
-/// were created in one second may have begun both, each before the other was seen to: then it is the one for which the pod's
-/// node is asked, for what it is asked is there once.
+/// The active request of a pod; the others wait. A request that has begun stays active, then the
+/// oldest is next. Two requests of the same second may both have begun, each before the other was
+/// seen. Then the active one is the one with a stop in the NodeImage, which has only one stop for
+/// each container.
 pub fn current<'a>(
     requests: impl Iterator<Item = &'a Request>,
     pod: &Pod,
@@ -96,12 +99,13 @@ pub fn current<'a>(
         })
 }
 
-/// Has the pod ended for the request? SidecarTerminator ends the sidecars of pods that say they have ended.
+/// Whether the pod has ended for the request. SidecarTerminator ends the sidecars of pods that have
+/// ended already.
 pub fn has_ended(pod: &Pod) -> bool {
     pod.has_finished() && pod.condition(SIDECAR_TERMINATED).is_none()
 }
 
-/// How old the request is.
+/// The age of the request.
 pub fn age(request: &Request, now: Timestamp) -> SignedDuration {
     request
         .metadata
@@ -112,8 +116,8 @@ pub fn age(request: &Request, now: Timestamp) -> SignedDuration {
         })
 }
 
-/// What is left until the request's deadline; `None` where it has none. Nothing new begins after it, whether or not the request's status
-/// says yet that it is over.
+/// The time until the request's deadline; `None` if it has none. Nothing new begins afterwards,
+/// even if the request's status does not say yet that it is over.
 pub fn time_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
     Some(
         SignedDuration::from_secs(request.spec.active_deadline_seconds?)
@@ -121,7 +125,8 @@ pub fn time_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
     )
 }
 
-/// How long the first stop waits for the unready grace period. `None` as long as that has not begun.
+/// How long the first stop still waits for the unready grace period. `None` until this period has
+/// begun.
 pub fn grace_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
     let Some(seconds) = strategy(request).unready_grace_period_seconds else {
         return Some(SignedDuration::ZERO);
@@ -133,14 +138,14 @@ pub fn grace_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
         .find(|condition| condition.type_ == PRE_RECREATE_GRACE)?
         .last_transition_time
         .0;
-    // The API cuts off what is less than a second.
+    // The API cuts off fractions of a second.
     Some(
         SignedDuration::from_secs(seconds.saturating_add(1))
             .saturating_sub(now.duration_since(since)),
     )
 }
 
-/// How long the container has to end, by its pod where the question does not say.
+/// The grace period of the container: of its stop, otherwise of its pod.
 pub fn grace(stop: &StopContainer, pod: Option<&Pod>) -> SignedDuration {
     let of_pod = pod.map_or(0, |pod| pod.spec.termination_grace_period_seconds);
     SignedDuration::from_secs(
@@ -150,7 +155,7 @@ pub fn grace(stop: &StopContainer, pod: Option<&Pod>) -> SignedDuration {
     )
 }
 
-/// What the daemon has answered to a question.
+/// The daemon's answer to a stop.
 pub fn answer<'a>(image: &'a NodeImage, stop: &StopContainer) -> Option<&'a StoppedContainer> {
     image
         .status
@@ -160,7 +165,7 @@ pub fn answer<'a>(image: &'a NodeImage, stop: &StopContainer) -> Option<&'a Stop
         .find(|answer| stop.is_answered_by(answer))
 }
 
-/// Is there nothing more to come of the container?
+/// Whether the state of the container is final.
 pub fn is_final(state: &ContainerRecreateState) -> bool {
     matches!(
         state.phase,
@@ -168,7 +173,7 @@ pub fn is_final(state: &ContainerRecreateState) -> bool {
     )
 }
 
-/// Does the container run, as the kubelet has it?
+/// Whether the container runs, by the kubelet's status.
 pub fn is_running(status: &ContainerStatus) -> bool {
     !status.container_id.is_empty()
         && status.state.waiting.is_none()

@@ -1,4 +1,4 @@
-//! Holding an update in place back until its node has the image.
+//! Makes an in-place update wait until its node has the new image.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::update::podset::history::Revisions;
 use crate::update::podset::way::Policy;
 use crate::update::revision::Revision;
 
-/// Which updates in place are held back for an image.
+/// The in-place updates that wait for an image.
 pub struct Holding<'a> {
     scene: Scene<'a>,
     patience: Option<SignedDuration>,
     images: Vec<(&'a str, &'a str)>,
     updated: &'a Revision,
-    /// The jobs are about to be made.
+    /// Whether this plan creates the jobs.
     due: bool,
     now: Timestamp,
 }
@@ -58,8 +58,9 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// For which image the pod's update is held back, if it is. One that has begun never is, nor one on a node that nobody
-    /// asks to pull the image: its kubelet will do so as ever.
+    /// The image that the pod's update waits for, if it waits. An update that has begun never
+    /// waits. Nor does an update on a node that no job asks to pull the image: its kubelet pulls
+    /// it.
     pub fn of(&self, pod: &Pod) -> Option<Held> {
         let begun =
             steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
@@ -85,14 +86,15 @@ impl<'a> Holding<'a> {
         })
     }
 
-    /// Puts those last that are held back, so that others do not wait behind them.
+    /// Sorts waiting pods last, so that other pods do not wait behind them.
     pub fn sort_last(&self, candidates: &mut [Arc<Pod>]) {
         if self.patience.is_some() {
             candidates.sort_by_cached_key(|pod| self.of(pod).is_some());
         }
     }
 
-    /// From when on the time counts: from the job's beginning, so that none waits longer because its node comes late.
+    /// The start of the wait, which is the job's creation, so that no pod waits longer because its
+    /// node starts late.
     fn since(&self, node: &NodeImage, image: &str) -> Option<Since> {
         let pulls = |job: &&Arc<ImagePullJob>| job.spec.image == image && is_of(job, self.updated);
         let job = jobs(&self.scene)
@@ -105,7 +107,8 @@ impl<'a> Holding<'a> {
         if let Some(since) = job.or_else(asked) {
             return Some(Since::Then(since.0));
         }
-        // A job that cannot be made holds nothing up for ever. An old revision becomes the newest in the first plan only.
+        // A job that cannot be created must not block updates forever. In its first plan, an old
+        // revision becomes the newest one.
         let newest = self
             .scene
             .revisions
@@ -126,7 +129,7 @@ enum Since {
     Then(Timestamp),
 }
 
-/// Does the node report the image?
+/// Whether the node reports the image.
 pub fn has(node: &NodeImage, image: &str) -> bool {
     let Some(status) = &node.status else {
         return false;

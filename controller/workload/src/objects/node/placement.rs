@@ -1,4 +1,4 @@
-//! On which nodes a pod template's pods may run: by name, labels and taints.
+//! The nodes on which a pod template's pods may run: by name, labels and taints.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Node, Taint};
 
-/// Where a template's pods may run, read from its spec. What is not as the API has it asks for nothing: the apiserver refuses
-/// such a template.
+/// The placement rules in a template's spec. Invalid fields count as missing, because the apiserver
+/// refuses such a template.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Placement {
@@ -19,14 +19,15 @@ pub struct Placement {
     host_network: bool,
 }
 
-/// What a node is to pods of a template.
+/// How a node fits the pods of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// A pod of them belongs there.
+    /// A pod of the template belongs on the node.
     Wanted,
-    /// None is created there, and one that is there may stay: a taint `NoSchedule` speaks against it.
+    /// No pod is created on the node, but an existing pod may stay, because the node has a taint
+    /// `NoSchedule`.
     MayStay,
-    /// None may be there.
+    /// No pod of the template may run on the node.
     Unwanted,
 }
 
@@ -64,7 +65,7 @@ struct Requirement {
     values: Vec<String>,
 }
 
-/// A taint that pods bear.
+/// A toleration of a taint.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Toleration {
@@ -74,7 +75,7 @@ struct Toleration {
     effect: String,
 }
 
-/// What the pods of a DaemonSet tolerate without asking: a key and an effect, with any value.
+/// The tolerations that every DaemonSet pod has: a key and an effect, with any value.
 const OF_DAEMONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -90,11 +91,11 @@ const OF_START: [&str; 4] = [
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
 ];
-/// With the host's network, too: it needs none of the node's own.
+/// An additional toleration with the host's network, because such pods need no network of the node.
 const OF_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 impl Placement {
-    /// Of a pod template, whose pods tolerate what they say and nothing else.
+    /// The placement of a pod template, with the tolerations of the template only.
     pub fn of(template: &Value) -> Self {
         template
             .get("spec")
@@ -102,7 +103,7 @@ impl Placement {
             .unwrap_or_default()
     }
 
-    /// Of a pod template of a DaemonSet.
+    /// The placement of a DaemonSet's pod template.
     pub fn of_daemons(template: &Value) -> Self {
         let mut placement = Self::of(template);
         let own = daemon_tolerations(placement.host_network);
@@ -117,7 +118,7 @@ impl Placement {
         placement
     }
 
-    /// Do these pods belong on the node by its name and labels, whatever its taints?
+    /// Whether the pods belong on the node by its name and labels. Taints do not count.
     pub fn selects(&self, node: &Node) -> bool {
         let name = &*node.metadata.name;
         let is_named = self.node_name.is_empty() || self.node_name == name;
@@ -128,7 +129,7 @@ impl Placement {
         is_named && has_labels && self.is_required(node)
     }
 
-    /// Are these pods scheduled to a node that is cordoned?
+    /// Whether the pods tolerate a cordoned node.
     pub fn tolerates_cordon(&self) -> bool {
         let cordon = |text: &str| text.into();
         self.tolerates(&Taint {
@@ -139,7 +140,7 @@ impl Placement {
         })
     }
 
-    /// What the node is to these pods.
+    /// How the node fits these pods.
     pub fn fit(&self, node: &Node) -> Fit {
         if !self.selects(node) {
             return Fit::Unwanted;
@@ -156,7 +157,8 @@ impl Placement {
         }
     }
 
-    /// Could these pods run on the node once it has started? What a new node is tainted with until then does not count.
+    /// Whether the pods could run on the node once it has started. Taints that a new node has until
+    /// then do not count.
     pub fn fits_once_started(&self, node: &Node) -> bool {
         let keeps_away = |taint: &&Taint| {
             matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_of_start(taint)
@@ -169,7 +171,7 @@ impl Placement {
                 .all(|taint| self.tolerates(taint))
     }
 
-    /// One of the terms must hold, where there are any. An empty one never does.
+    /// Whether one of the required terms holds, if there are any. An empty term never holds.
     fn is_required(&self, node: &Node) -> bool {
         let affinity = self
             .affinity
@@ -205,8 +207,8 @@ impl Placement {
 }
 
 impl Toleration {
-    /// Whether the operator accepts a taint's value. `Gt` and `Lt` compare integers, where the apiserver takes them (alpha in
-    /// Kubernetes 1.37).
+    /// Whether the operator accepts a taint's value. `Gt` and `Lt` compare integers, if the
+    /// apiserver accepts them (alpha in Kubernetes 1.37).
     fn accepts(&self, value: &str) -> bool {
         let numbers = || {
             value
@@ -245,8 +247,8 @@ impl Requirement {
     }
 }
 
-/// Is it a taint that goes by itself when the node has started, as Kubernetes' own, those of clouds and of autoscalers do? A
-/// cordon goes in the end, too.
+/// Whether the taint disappears by itself once the node has started, as the taints of Kubernetes,
+/// clouds and autoscalers do. A cordon counts, too, because it is removed in the end.
 fn is_of_start(taint: &Taint) -> bool {
     taint.awaits_images() || OF_START.iter().any(|prefix| taint.key.starts_with(prefix))
 }
@@ -257,8 +259,8 @@ fn daemon_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str,
         .chain(host_network.then_some(OF_HOST_NETWORK))
 }
 
-/// Adds to a new pod of a DaemonSet what such pods tolerate without asking, in place of what the template says of the same taint for
-/// any value: with a time of its own, a pod would be evicted when it is over.
+/// Adds the default tolerations of DaemonSet pods to a new pod. They replace the template's
+/// tolerations of the same taint for any value, because a `tolerationSeconds` would evict the pod.
 pub fn tolerate_as_daemon(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -289,7 +291,8 @@ pub fn tolerate_as_daemon(pod: &mut Value) {
     }
 }
 
-/// Lets the scheduler bind a new pod to this node and to no other, in place of the terms that its template requires.
+/// Makes the scheduler bind a new pod to this node only. This replaces the terms that the template
+/// requires.
 pub fn pin_to_node(pod: &mut Value, node: &str) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
         return;

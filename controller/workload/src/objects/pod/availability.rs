@@ -1,4 +1,4 @@
-//! When does a pod count as available? One answer for every workload and budget.
+//! When a pod counts as available. Every workload and every budget uses this rule.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,18 +8,18 @@ use crate::objects::pod::lifecycle;
 /// Whether a pod counts as available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Availability {
-    /// It serves, and has done so for `minReadySeconds`.
+    /// The pod serves, and has served for `minReadySeconds`.
     Available,
-    /// It is ready and becomes available after this time if it stays so.
+    /// The pod is ready and becomes available after this time if it stays ready.
     After(SignedDuration),
-    /// It is ready, but its lifecycle state says that it does not serve, or not for long.
+    /// The pod is ready, but its lifecycle state says that it does not serve, or not for long.
     Held,
-    /// It is not ready.
+    /// The pod is not ready.
     NotReady,
 }
 
 impl Availability {
-    /// Ready, whether or not for long enough, and whatever its lifecycle state is.
+    /// Ready, for any time and in any lifecycle state.
     pub fn is_ready(self) -> bool {
         !matches!(self, Self::NotReady)
     }
@@ -30,8 +30,9 @@ impl Availability {
     }
 }
 
-/// Judges one pod. A readiness gate that is not True makes a pod unready at once, although the kubelet's `Ready`
-/// condition follows a moment later: what the controller itself took out of service must never be counted as in service.
+/// The availability of one pod. A readiness gate that is not True makes a pod unready at once,
+/// although the kubelet's `Ready` condition follows a moment later. Otherwise a pod that the
+/// controller just took out of service would count as available.
 pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availability {
     let Some(since) = ready_since(pod) else {
         return Availability::NotReady;
@@ -43,8 +44,9 @@ pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availa
     if wanted.is_zero() {
         return Availability::Available;
     }
-    // Without a transition time there is nothing to wait for: the condition says that it is ready. With one, it may have
-    // become ready at the very end of that second: the API cuts off what is less.
+    // A Ready condition without a transition time counts as ready for long enough. With a time, the
+    // pod may have become ready at the end of that second, because the API cuts off fractions of
+    // seconds.
     let ready_for = since.map_or(wanted, |since| {
         now.duration_since(since) - SignedDuration::from_secs(1)
     });
@@ -55,7 +57,7 @@ pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availa
     }
 }
 
-/// `None` when the pod is not ready, else the time since when it is, where that is known.
+/// `None` if the pod is not ready, otherwise the time since when it is ready, if known.
 fn ready_since(pod: &Pod) -> Option<Option<Timestamp>> {
     if pod.metadata.deletion_timestamp.is_some() || &*pod.status.phase != "Running" {
         return None;
@@ -75,8 +77,9 @@ impl Pod {
         self.condition(type_).is_some_and(|c| &*c.status == "True")
     }
 
-    /// Does somebody other than the pod's kubelet say that it is not ready? So does Kubernetes of the pods of a node that is away, and
-    /// they stay so until after it is back.
+    /// Whether the Ready condition is False although the kubelet reports ready containers.
+    /// Kubernetes sets it so for pods of an unreachable node, and it stays so for a while after the
+    /// node returns.
     pub fn is_called_away(&self) -> bool {
         self.is_true("ContainersReady")
             && self
@@ -89,9 +92,11 @@ impl Pod {
                 .all(|gate| self.is_true(&gate.condition_type))
     }
 
-    /// Whether no service is lost with a pod that is not available: it was never Ready, or one of its containers waits to be started.
+    /// Whether removing an unavailable pod loses no service: it was never Ready, or one of its
+    /// containers waits to be started.
     ///
-    /// The kubelet says that a pod is not Ready when it takes the pod. So a pod whose condition changed later has been Ready.
+    /// The kubelet sets Ready to False when it accepts the pod. So a pod whose condition changed
+    /// later has been Ready.
     pub fn is_down(&self) -> bool {
         let was_ready = self.condition("Ready").is_some_and(|ready| {
             let (changed, taken) = (ready.last_transition_time, self.status.start_time);
@@ -107,12 +112,13 @@ impl Pod {
         !was_ready || statuses.any(|status| status.state.waiting.is_some())
     }
 
-    /// Neither finished nor being deleted: it counts towards a workload's replicas.
+    /// Whether the pod is neither finished nor being deleted, so that it counts towards a
+    /// workload's replicas.
     pub fn is_active(&self) -> bool {
         self.metadata.deletion_timestamp.is_none() && !self.has_finished()
     }
 
-    /// Whether nothing of it runs any more, nor will.
+    /// Whether all of its containers have ended for good.
     pub fn has_finished(&self) -> bool {
         matches!(&*self.status.phase, "Succeeded" | "Failed")
     }

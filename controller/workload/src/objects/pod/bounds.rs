@@ -1,5 +1,5 @@
-//! Bounds of what is kept of a pod, and of the metadata of any object: every replica holds all pods of the cluster, and Kubernetes
-//! bounds neither an image nor an owner's kind.
+//! Size limits of a cached pod and of any object's metadata. Every replica caches all pods of the
+//! cluster, and Kubernetes limits neither an image nor an owner's kind.
 
 use berth_api::weight::Limits;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -8,16 +8,17 @@ use serde::de::{Deserializer, Error};
 
 use super::{Condition, Container, ContainerStatus, Metadata, Owner, Pod};
 
-/// The most bytes of an image reference. Registries take no longer name than 255, and a digest has 71.
+/// The most bytes of an image reference. Registries accept names of at most 255 bytes, and a digest
+/// has 71.
 const IMAGE: usize = 1 << 10;
-/// The most bytes that are kept of an object.
+/// The most bytes that the cache keeps of an object's metadata.
 const KEPT: usize = 64 << 10;
-/// The most bytes that are told of why a pod cannot be read.
+/// The most bytes of an error message about an unreadable pod.
 const ERROR: usize = 1 << 10;
-/// What is kept of metadata, and what helps where that is too much.
+/// The kept parts of metadata, and the remedy if they are too large.
 const METADATA: &str = "metadata: labels, annotations of kruise.io, owners and finalizers";
 const REMEDY: &str = "remove those that no program reads";
-/// What an entry of a list takes beside its texts, in bytes.
+/// The memory of a list's entry in addition to its texts, in bytes.
 const ENTRY: usize = 32;
 
 impl Owner {
@@ -63,15 +64,15 @@ fn kept(what: &str, bytes: usize, remedy: &str) -> Result<(), String> {
     }
 }
 
-/// What texts take.
+/// The memory of texts, in bytes.
 fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.len() + ENTRY).sum()
 }
 
-/// Leaves of the metadata of an object of ours what decisions read: managed fields go, and annotations as those of pods do.
+/// Reduces an object's metadata to what decisions read: managed fields and the annotations that
+/// pods lose, too, are removed.
 ///
-/// # Errors
-/// What is left goes beyond the bound.
+/// # Errors The remaining metadata is too large.
 pub fn slim(metadata: &mut ObjectMeta) -> Result<(), String> {
     metadata.managed_fields = None;
     if let Some(annotations) = &mut metadata.annotations {
@@ -125,14 +126,13 @@ impl Metadata {
 }
 
 impl Pod {
-    /// Reads a pod's text, which is weighed before.
+    /// Reads a pod from JSON text, and checks its size first.
     ///
-    /// # Errors
-    /// It is beyond a limit or a bound, or is no pod.
+    /// # Errors The text is too large or no valid pod.
     pub fn read(text: &str) -> Result<Self, String> {
         Limits::check_pod(text)?;
         serde_json::from_str(text).map_err(|error| {
-            // It may quote a value of the pod.
+            // The error may quote a value of the pod.
             let mut error = error.to_string();
             error.truncate(error.floor_char_boundary(ERROR));
             error

@@ -1,4 +1,4 @@
-//! The readiness gates that Berth gives its pods, and the conditions that open and close them.
+//! The readiness gates that Berth adds to its pods, and the conditions that open and close them.
 
 pub use berth_api::names::condition::{
     INPLACE_UPDATE_READY as IN_PLACE_UPDATE_READY, KRUISE_POD_READY,
@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::{Condition, Pod};
 
-/// The gates of every new pod.
+/// The readiness gates of every new pod.
 pub const OF_NEW_PODS: [&str; 2] = [IN_PLACE_UPDATE_READY, KRUISE_POD_READY];
 
-/// Conditions that open the gates which nobody has opened or closed yet. Empty when there are none.
+/// Conditions that open the readiness gates without a condition yet. Empty if all have one.
 pub fn unset(pod: &Pod, now: Timestamp) -> Vec<Condition> {
     let ours = OF_NEW_PODS
         .iter()
@@ -18,7 +18,7 @@ pub fn unset(pod: &Pod, now: Timestamp) -> Vec<Condition> {
     ours.map(|gate| condition(gate, true, now)).collect()
 }
 
-/// Does the pod's spec have this gate?
+/// Whether the pod's spec has this readiness gate.
 pub fn has_gate(pod: &Pod, gate: &str) -> bool {
     pod.spec
         .readiness_gates
@@ -26,7 +26,7 @@ pub fn has_gate(pod: &Pod, gate: &str) -> bool {
         .any(|g| &*g.condition_type == gate)
 }
 
-/// Opens or closes a gate.
+/// The condition that opens or closes a readiness gate.
 pub fn condition(gate: &str, open: bool, now: Timestamp) -> Condition {
     Condition {
         type_: gate.into(),
@@ -36,10 +36,11 @@ pub fn condition(gate: &str, open: bool, now: Timestamp) -> Condition {
     }
 }
 
-/// What closing a gate means for the pod's own `Ready` condition. Written along with the gate, so that endpoints drop
-/// the pod at once; the kubelet writes the same a moment later and is the one to set it True again. In the kubelet's very
-/// words: where they differ it syncs the pod for that alone, and the sync for the new image, a moment later, then has to
-/// wait for the next look at the runtime, up to a second.
+/// The pod's own `Ready` condition after a readiness gate is closed. It is written together with
+/// the gate, so that endpoints drop the pod at once. The kubelet writes the same condition a moment
+/// later, and later sets it to True again. The message is exactly the kubelet's: otherwise the
+/// kubelet would sync the pod to correct it, and the sync for the new image would wait for the next
+/// look at the runtime, up to a second.
 pub fn not_ready(pod: &Pod, closed: &str, now: Timestamp) -> Condition {
     let why = |gate: &&str| {
         let status = if *gate == closed {

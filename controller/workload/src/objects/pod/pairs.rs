@@ -1,4 +1,5 @@
-//! Maps held as sorted slices of pairs: a third of the memory of a tree for the handful of entries that objects have.
+//! Maps as sorted slices of pairs. For the few entries of an object they take a third of a tree's
+//! memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,7 +20,8 @@ pub(super) fn get<'a, V: Deref<Target = str>>(
     pairs: &'a [(Word, V)],
     key: &str,
 ) -> Option<&'a str> {
-    // Two texts of different length are told apart at once, so that a handful is looked through sooner than searched.
+    // Texts of different length compare fast, so that a linear search of a few entries is faster
+    // than a binary search.
     pairs
         .iter()
         .find(|(k, _)| **k == *key)
@@ -36,7 +38,7 @@ pub(super) fn known_annotations<'de, D: Deserializer<'de>>(
     deserializer.deserialize_option(Keep(is_known, PhantomData))
 }
 
-/// Those outside of the domain.
+/// Kept annotations outside of OpenKruise's domain.
 const KNOWN_ANNOTATIONS: [&str; 5] = [
     "controller.kubernetes.io/pod-deletion-cost",
     INPLACE_UPDATE_STATE_OLD,
@@ -44,7 +46,7 @@ const KNOWN_ANNOTATIONS: [&str; 5] = [
     MIRROR_POD,
     DAEMONSET_TEMPLATE_GENERATION,
 ];
-/// Those of the domain that are long, and that no decision reads.
+/// Long annotations of the domain that no decision reads.
 const LEFT_OUT: [&str; 2] = [RUNTIME_CONTAINERS_META, CONVERSION];
 
 pub(super) fn is_known(key: &str) -> bool {

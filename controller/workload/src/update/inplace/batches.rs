@@ -1,10 +1,12 @@
-//! The containers of a pod with a launch order are updated in that order: those of the highest priority first, together
-//! with those of none, and the next ones when these are proven and ready.
+//! The containers of a pod with a launch order are updated in that order: first the containers of
+//! the highest priority and the ones without a priority. The next ones follow when these are proven
+//! and ready.
 //!
-//! What is left is in the record: `nextContainerImages` as OpenKruise has it, and the variables whose values are not
-//! proven yet. So an update that OpenKruise left between two batches goes on here. Labels and annotations all change with
-//! the first batch, so a container of a later one that crashes meanwhile has them earlier; it is not restarted for them
-//! before its turn. Resources change with the first batch as well.
+//! The rest is in the record: `nextContainerImages`, as OpenKruise writes it, and the variables
+//! with unproven values. So Berth continues an update that OpenKruise left between two batches.
+//! Labels and annotations all change with the first batch. A container of a later batch that
+//! crashes meanwhile has them earlier, and is not restarted for them before its turn. Resources
+//! change with the first batch as well.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +25,9 @@ use crate::plan::{Action, PodPatch};
 
 pub use super::batch::{Batch, PreCheck};
 
-/// A change to a revision, together with what an update before it has left to do, the revision label being that of the
-/// whole, and with the variables that it has not proven. Where both revisions have the same, the patch between them has none.
+/// A change to a revision, joined with the rest of an earlier update, because the revision label
+/// covers both. It includes unproven variables that are equal in both revisions, which the patch
+/// between them does not have.
 pub(super) fn with_rest(phase: &Phase, patch: &PodPatch, revision: &Brief<'_>) -> PodPatch {
     let mut whole = patch.clone();
     let Phase::Patched(state, verdict) = phase else {
@@ -65,7 +68,8 @@ pub(super) fn with_rest(phase: &Phase, patch: &PodPatch, revision: &Brief<'_>) -
     whole
 }
 
-/// The variables that read what the patch changes. None where it changes nothing, or where nothing is known of the template.
+/// The variables that read changed labels or annotations. None if nothing changes, or if the
+/// template is unknown.
 fn readers(patch: &PodPatch, revision: Option<&Brief<'_>>) -> Env {
     let changes = !patch.labels.is_empty() || !patch.annotations.is_empty();
     revision
@@ -74,7 +78,7 @@ fn readers(patch: &PodPatch, revision: Option<&Brief<'_>>) -> Env {
         .unwrap_or_default()
 }
 
-/// The containers that an update before has patched last, and others of its that may not be ready yet.
+/// The containers that an earlier update patched last, and others of it that may not be ready yet.
 pub(super) fn busy(phase: &Phase) -> Vec<String> {
     let Phase::Patched(state, _) = phase else {
         return Vec::new();
@@ -107,8 +111,8 @@ fn priority(pod: &Pod, name: &str) -> Option<i32> {
         .priority()
 }
 
-/// Takes from the patch what is not of the first batch, and puts it into the record. The batch may be empty: while a
-/// container of a higher priority is `busy`.
+/// Moves everything after the first batch from the patch into the record. The batch may be empty
+/// while a container of a higher priority is `busy`.
 pub(super) fn split(
     pod: &Pod,
     patch: &mut PodPatch,
@@ -151,7 +155,8 @@ pub(super) fn split(
             .cloned(),
     );
     let containers: Vec<String> = now_due.into_iter().collect();
-    // Those of a lower priority than this batch still are to be ready before the ones below them.
+    // Busy containers of a lower priority than this batch must still be ready before the containers
+    // below them are updated.
     let lower: Vec<_> = busy
         .iter()
         .filter(|name| !later.contains(*name) && !containers.contains(name))
@@ -168,7 +173,7 @@ pub(super) fn split(
     });
 }
 
-/// The record of an update with what is left of it.
+/// The record of an update with its remaining batches.
 pub(super) fn joined(state: State, rest: State) -> State {
     State {
         next_container_images: rest.next_container_images,
@@ -184,7 +189,7 @@ fn owned((name, image): (&String, &String)) -> (String, String) {
     (name.clone(), image.clone())
 }
 
-/// Is anything left to do after what is patched?
+/// Whether batches remain after the patched one.
 pub fn has_next(state: &State) -> bool {
     let restarts = state.next_env.changes() || !state.next_restarts.is_empty();
     restarts
@@ -192,10 +197,10 @@ pub fn has_next(state: &State) -> bool {
         || !state.next_container_ref_metadata.is_empty()
 }
 
-/// The write of the next batch, once this one is proven. `revision` is the one that the pod's label names, if it is known.
+/// The write of the next batch, once this one is proven. `revision` is the revision in the pod's
+/// label, if it is known.
 ///
-/// # Errors
-/// What it waits for: a container that is not ready.
+/// # Errors The reason to wait: a container that is not ready.
 pub fn next(
     pod: &Pod,
     state: &State,
@@ -227,7 +232,7 @@ pub fn next(
         restarted,
         ..PodPatch::default()
     };
-    // What is proven is not to be written again, whoever changes it from now on.
+    // Proven resources must not be written again if another writer changes them from now on.
     let mut next = State {
         resources: Resizes::new(),
         ..state.clone()
@@ -259,7 +264,8 @@ pub fn next(
     })
 }
 
-/// Ready as the container that runs now: the node may know of one that the pod's status does not show yet.
+/// Whether the current container is ready. The node may report a container that the pod's status
+/// does not show yet.
 fn is_ready(pod: &Pod, node: &NodeFacts, name: &str) -> bool {
     let Some(status) = pod.container_status(name) else {
         return false;

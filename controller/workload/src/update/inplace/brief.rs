@@ -1,4 +1,4 @@
-//! What updates in place ask of a revision's template, pod after pod: little of it, read once for all of them.
+//! The parts of a revision's template that in-place updates need, read once for all pods.
 
 use std::cell::OnceCell;
 
@@ -8,7 +8,7 @@ use super::env::{Env, Readers};
 use crate::plan::PodPatch;
 use crate::update::revision::Revision;
 
-/// A revision, and what is kept of its template for as long as one decision lasts.
+/// A revision, and the parts of its template that one decision keeps.
 #[derive(Debug)]
 pub struct Brief<'a> {
     revision: &'a Revision,
@@ -22,7 +22,7 @@ struct Read {
 }
 
 impl<'a> Brief<'a> {
-    /// Nothing is read before it is asked for.
+    /// Reads the template at the first use.
     pub fn new(revision: &'a Revision) -> Self {
         Self {
             revision,
@@ -43,7 +43,8 @@ impl<'a> Brief<'a> {
             .map(|(name, image)| (&**name, &**image))
     }
 
-    /// The variables of the template's containers that read what the patch changes.
+    /// The variables of the template's containers that read labels or annotations which the patch
+    /// changes.
     pub(super) fn read_by(&self, patch: &PodPatch) -> Env {
         self.read().readers.of(patch)
     }

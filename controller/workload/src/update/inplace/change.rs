@@ -1,4 +1,4 @@
-//! What differs between two pod templates, and whether a running pod can take it.
+//! The differences between two pod templates, and whether a running pod can take them.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,27 @@ use crate::objects::patch::pod::Env;
 use crate::plan::PodPatch;
 use crate::update::revision::defaults;
 
-/// The way from one template to another.
+/// The change from one template to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Patches of the running pod do it: images and resources of containers, labels and annotations. Empty when nothing
-    /// differs.
+    /// Patches of the running pod suffice: images and resources of containers, labels and
+    /// annotations. Empty if nothing differs.
     InPlace(PodPatch),
-    /// Only a new pod does it.
+    /// The change needs a new pod.
     Recreate {
-        /// The fields that differ and cannot change in a running pod, as `kubectl explain` writes them.
+        /// The fields that differ and cannot change in a running pod, in the notation of `kubectl
+        /// explain`.
         fields: Vec<String>,
     },
 }
 
-/// Variables of one pod that a change may restart containers for: with more, what the pod's node is asked and answers would
-/// fill its NodeImage.
+/// The most variables of one pod for which a change may restart containers. With more, the pod's
+/// entries in the spec and status of its NodeImage would become too large.
 pub const MAX_VARIABLES: usize = 64;
 
 impl Change {
-    /// The change as the feature gates allow it: without the gate, or without daemons, labels and annotations restart no container.
-    /// A change of more than [`MAX_VARIABLES`] variables takes a new pod.
+    /// Applies the feature gates: if they are off, or without daemons, labels and annotations
+    /// restart no container. A change of more than [`MAX_VARIABLES`] variables needs a new pod.
     pub fn gate_variables(mut self, gates: Gates) -> Self {
         let Self::InPlace(patch) = &mut self else {
             return self;
@@ -48,7 +49,7 @@ impl Change {
         self
     }
 
-    /// The change as the feature gates allow it: without daemons only a new pod has restarted containers.
+    /// Applies the feature gates: without daemons, restarted containers need a new pod.
     pub fn gate_restarts(self, gates: Gates) -> Self {
         match self {
             Self::InPlace(patch)
@@ -65,8 +66,8 @@ impl Change {
     }
 }
 
-/// Compares two pod templates by what they mean: a default that one of them spells out is no difference. `ability` says
-/// whether resources may change in place.
+/// Compares two pod templates by their meaning: a default that one of them spells out is no
+/// difference. `ability` says whether resources may change in place.
 pub fn between(old: &Value, new: &Value, ability: Ability) -> Change {
     let (old, new) = &defaults::dropped(old, new);
     let mut patch = PodPatch::default();
@@ -106,7 +107,7 @@ fn metadata(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<Str
     }
 }
 
-/// The entries of a map that changed; those that are gone with `None`.
+/// The changed entries of a map; removed ones with `None`.
 fn entries(old: &Value, new: &Value) -> BTreeMap<String, Option<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let changed = keys(old, new)
@@ -138,7 +139,8 @@ fn spec(
     }
 }
 
-/// The same names in the same order: otherwise container and container cannot be compared.
+/// Whether both have the same names in the same order. Otherwise single containers cannot be
+/// compared.
 fn same_containers(old: &Value, new: &Value) -> bool {
     let names = |value| {
         list(value)
@@ -149,8 +151,8 @@ fn same_containers(old: &Value, new: &Value) -> bool {
     old.is_array() && new.is_array() && names(old) == names(new)
 }
 
-/// A container of this list. Of init containers only sidecars change in place, and only their resources: the others have ended, and
-/// what restarts a sidecar is not counted as an update of the pod.
+/// Compares a container of this list. Of init containers, only the resources of sidecars change in
+/// place: the others have ended, and a restart of a sidecar does not count as an update of the pod.
 fn container(
     list: &str,
     old: &Value,
@@ -185,8 +187,8 @@ fn container(
     }
 }
 
-/// Names the field when its values differ. [`defaults::dropped`] has removed what means nothing, so an empty object that is
-/// still there may choose something, as `emptyDir: {}` does.
+/// Adds the field if its values differ. [`defaults::dropped`] has removed meaningless values, so
+/// that a remaining empty object may choose something, as `emptyDir: {}` does.
 fn differing(field: &str, old: &Value, new: &Value, fields: &mut Vec<String>) {
     if old != new {
         fields.push(format!("template.{field}"));

@@ -1,8 +1,9 @@
-//! Environment variables that containers take from their pod's labels and annotations.
+//! Environment variables of containers that read labels and annotations of their pod.
 //!
-//! The kubelet reads them when it creates a container, and restarts none when they change. So the node's daemon, asked in
-//! its NodeImage, tells what a container was created with and stops it where that is not what is wanted. The proof is the
-//! node's alone: nothing in a pod's status changes with such a variable.
+//! The kubelet reads them when it creates a container, and does not restart a container when they
+//! change. So the NodeImage asks the node's daemon for the values that a container was created
+//! with, and the daemon stops a container with old values. Only the daemon can prove such an
+//! update, because a pod's status does not show these variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,7 @@ impl Readers {
         Self(all.filter(|(_, sources)| !sources.is_empty()).collect())
     }
 
-    /// Those that read what the patch changes.
+    /// The variables that read labels or annotations which the patch changes.
     pub(super) fn of(&self, patch: &PodPatch) -> Env {
         let all = self.0.iter().map(|(container, sources)| {
             let wanted = sources
@@ -57,7 +58,7 @@ impl Readers {
     }
 }
 
-/// Where a variable comes from.
+/// The source of a variable.
 #[derive(Debug)]
 enum Source {
     Label(String),
@@ -78,7 +79,8 @@ impl Source {
             .or_else(|| key("metadata.annotations").map(Self::Annotation))
     }
 
-    /// The hash of the value that the patch gives it; empty where it gives none. A key that goes leaves an empty value.
+    /// The hash of the value in the patch; empty if the patch does not set it. A removed key leaves
+    /// an empty value.
     fn wanted(&self, patch: &PodPatch) -> String {
         let changed = match self {
             Self::Label(key) => patch.labels.get(key),
@@ -90,7 +92,8 @@ impl Source {
     }
 }
 
-/// The variables of a container that read its pod's labels and annotations. Of two of one name the last one counts.
+/// The variables of a container that read labels and annotations of its pod. Of two with one name
+/// the last one counts.
 fn sources(container: &Value) -> BTreeMap<String, Source> {
     let mut sources = BTreeMap::new();
     for variable in container["env"].as_array().into_iter().flatten() {
@@ -107,7 +110,8 @@ fn sources(container: &Value) -> BTreeMap<String, Source> {
     sources
 }
 
-/// What the node's daemon is asked and told about the pod. Empty unless an update is to be proven.
+/// The variables and restarts that the NodeImage asks the node's daemon to check for the pod. Empty
+/// if no update needs a proof.
 pub fn question(pod: &Pod) -> Vec<InspectEnv> {
     let asks =
         |state: &State| !state.is_settled() && (state.env.changes() || !state.restarts.is_empty());
@@ -143,14 +147,14 @@ pub fn question(pod: &Pod) -> Vec<InspectEnv> {
     containers.into_iter().filter_map(of).collect()
 }
 
-/// What tells the update from the one before and the one after.
+/// The identity of the update, which differs from the ones before and after.
 fn update_of(state: &State) -> String {
     state
         .update_timestamp
         .map_or_else(String::new, |time| time.to_string())
 }
 
-/// Judges by what the node says.
+/// Checks the variables by the daemon's report.
 pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
     let update = update_of(state);
     let mut judged = Judged::Nothing;
@@ -158,7 +162,8 @@ pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
         if !pod.spec.containers.iter().any(|c| *c.name == **name) {
             continue;
         }
-        // An answer about the update before is none: the container may be about to be stopped for that one.
+        // A report about an earlier update does not count, because the daemon may be about to stop
+        // the container for it.
         let created = node
             .created
             .get(name)
@@ -194,7 +199,7 @@ fn container(
             "container {name} was created with another {variable} than the pod's metadata has now; the daemon restarts it"
         ));
     }
-    // Until the kubelet tells of the new container, `ready` in the status is that of the one before.
+    // Until the kubelet reports the new container, `ready` in the status is about the old one.
     let told = pod
         .container_status(name)
         .map_or("", |status| without_scheme(&status.container_id));
@@ -207,7 +212,8 @@ fn container(
     }
 }
 
-/// The verdict on images and variables together. The node is asked while the kubelet is still busy.
+/// The verdict on images and variables together. The daemon starts its check while the kubelet is
+/// still busy.
 pub(super) fn joined(images: Verdict, env: Judged) -> Verdict {
     match (images, env) {
         (verdict, Judged::Nothing) => verdict,
@@ -225,8 +231,8 @@ pub(super) fn joined(images: Verdict, env: Judged) -> Verdict {
     }
 }
 
-/// Adds the annotation with what the pod's containers were created from to the write that ends such an update: for the
-/// peer's users, and for its controller, should it take over.
+/// Adds the annotation with the containers' creation data to the write that ends such an update.
+/// Users of OpenKruise read it, and so does its controller if it takes over.
 pub fn report(action: &mut Action, pod: &Pod, state: &State, node: &NodeFacts) {
     let (Action::PatchPod { patch, .. } | Action::PatchPodStatus { patch, .. }) = action else {
         return;

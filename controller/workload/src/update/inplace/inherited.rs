@@ -1,8 +1,10 @@
-//! Updates that OpenKruise began and left in their grace period. Those between two batches of containers are like Berth's.
+//! Updates that OpenKruise began and left in their grace period. The ones between two batches of
+//! containers are like Berth's.
 //!
-//! OpenKruise writes the new revision's label and record when the grace period begins, and what is still to be changed
-//! into an annotation. So the label speaks of a revision that the pod does not run yet. Such an update is finished as it was
-//! begun: the label leaves no trace of what it was before. Only then is the pod like any other, and goes on or back.
+//! OpenKruise writes the new revision's label and record when the grace period begins, and the
+//! remaining changes into an annotation. So the label names a revision that the pod does not run
+//! yet. Berth finishes such an update as it was begun, because the old label is lost. Only then is
+//! the pod like any other, and can be updated again or rolled back.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +26,7 @@ use crate::objects::pod::Pod;
 use crate::plan::{Action, PodPatch};
 use crate::update::revision::REVISION_LABEL;
 
-/// What the annotation says.
+/// The content of the annotation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Left {
@@ -35,7 +37,7 @@ struct Left {
     grace_seconds: i64,
 }
 
-/// Is the pod in a grace period that OpenKruise began?
+/// Whether the pod is in a grace period that OpenKruise began.
 pub fn is_in_grace(pod: &Pod) -> bool {
     annotation(pod).is_some()
 }
@@ -54,7 +56,7 @@ pub fn rest_of_grace(pod: &Pod, now: Timestamp) -> SignedDuration {
         .and_then(|state| state.update_timestamp)
         .unwrap_or(Timestamp::UNIX_EPOCH);
     let passed = now.duration_since(since);
-    // A clock that was set back must not hold the pod out of service for as long as it was wrong.
+    // A wrong clock in the past must not hold the pod out of service for the length of the error.
     if passed.is_negative() {
         return SignedDuration::ZERO;
     }
@@ -63,9 +65,9 @@ pub fn rest_of_grace(pod: &Pod, now: Timestamp) -> SignedDuration {
         .max(SignedDuration::ZERO)
 }
 
-/// The patch that ends the grace period: what was left to change, or the first batch of it, and the record of what runs
-/// before it. `revision` is the one that the pod's label names: where the annotation cannot be read, the images are those of
-/// its template.
+/// The patch that ends the grace period: the remaining changes, or their first batch, and the
+/// record of the containers that run before it. `revision` is the revision in the pod's label. If
+/// the annotation is unreadable, the images are those of its template.
 pub fn end_of_grace(pod: &Pod, revision: Option<&Brief<'_>>, now: Timestamp) -> Action {
     let mut patch = match left(pod) {
         Some(left) => patch_of(&left),
@@ -82,7 +84,7 @@ pub fn end_of_grace(pod: &Pod, revision: Option<&Brief<'_>>, now: Timestamp) -> 
     }
     let mut rest = State::default();
     batches::split(pod, &mut patch, &[], &mut rest, now);
-    // Nothing is known of what the containers were created from, so the node is asked.
+    // The creation data of the containers are unknown, so that the node's daemon must report them.
     let state = State::begin(
         pod,
         name.unwrap_or_default(),

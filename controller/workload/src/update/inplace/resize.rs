@@ -1,9 +1,10 @@
 //! Resources of containers that change in place, through the pod's `resize` subresource.
 //!
-//! The subresource takes resources and nothing else, so a resize is a write of its own. It comes after the patch with the
-//! record, and the record says what is wanted: between the two, what the pod's spec lacks is still to be written. The
-//! kubelet then gives the containers what the spec says, puts it off, or refuses; its conditions and the resources of the
-//! container statuses say which.
+//! The subresource accepts only resources, so that a resize needs a write of its own. It follows
+//! the patch with the record, and the record has the wanted resources. Between the two writes, the
+//! resources that the pod's spec lacks are still to be written. The kubelet then applies the
+//! resize, defers it, or refuses it. Its conditions and the resources of the container statuses say
+//! which.
 
 mod progress;
 
@@ -21,20 +22,20 @@ pub(super) use progress::{is_out_of_reach, pending};
 /// The resources that can change in place.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// May resources change in place?
+/// Whether resources may change in place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ability {
     /// The feature gate is off.
     #[default]
     Off,
-    /// The gate is on, but the cluster has no `pods/resize`.
+    /// The feature gate is on, but the cluster has no `pods/resize`.
     Missing,
-    /// The gate is on, and the cluster has `pods/resize`.
+    /// The feature gate is on, and the cluster has `pods/resize`.
     On,
 }
 
-/// Compares the resources of a container in two templates. What can change in place is added to `resizes`; the fields that
-/// cannot, to `fields`.
+/// Compares the resources of a container in two templates. Changes that are possible in place go
+/// into `resizes`, the other fields into `fields`.
 pub(super) fn compare(
     (list, name): (&str, &str),
     old: &Value,
@@ -73,7 +74,7 @@ pub(super) fn compare(
     }
 }
 
-/// Why no resources can change in place between these templates, whatever they are.
+/// Why resources can never change in place between these templates, independent of their amounts.
 pub(super) fn obstacle(ability: Ability, old: &Value, new: &Value) -> Option<String> {
     if ability == Ability::Missing {
         return Some("this cluster has no pods/resize; Kubernetes 1.33 and later do".to_owned());
@@ -100,7 +101,7 @@ fn amount_names(old: &Value, new: &Value) -> Vec<(String, String)> {
             .into_iter()
             .flatten();
         names.extend(given.map(|(resource, _)| (kind.to_owned(), resource.clone())));
-        // A limit is a request as well, where none is named.
+        // A limit without a request is also the request.
         let limited = RESOURCES.iter().filter(|resource| {
             kind == "limits" && !container["resources"][kind][**resource].is_null()
         });
@@ -111,7 +112,7 @@ fn amount_names(old: &Value, new: &Value) -> Vec<(String, String)> {
     names
 }
 
-/// An amount as the server completes it: a request that is not named is as high as the limit.
+/// An amount with the server's defaults: a missing request equals the limit.
 fn amount(container: &Value, kind: &str, resource: &str) -> Option<String> {
     let given = |kind: &str| match &container["resources"][kind][resource] {
         Value::String(text) => Some(text.clone()),
@@ -137,15 +138,16 @@ fn restarts(container: &Value, resource: &str) -> bool {
     })
 }
 
-/// Where a pod has its containers, and where it is told what those have.
+/// The fields of a pod with its containers and with their statuses.
 const CONTAINERS: [(&str, &str); 2] = [
     ("containers", "containerStatuses"),
     ("initContainers", "initContainerStatuses"),
 ];
 
-/// The containers of a pod that restart when it becomes this one. A `resizePolicy` speaks of one resource, of its request as of its limit. Of
-/// init containers only those are resized that go on running. A kubelet compares with what a container has: where an earlier resize was put off,
-/// that is not what the spec said, and comes now, too.
+/// The containers that restart when the pod changes from `old` to `new`. A `resizePolicy` applies
+/// to one resource, to its request and its limit. Of init containers, only the ones that keep
+/// running are resized. A kubelet compares with the resources that a container really has. After a
+/// deferred resize they differ from the old spec, and the new resize includes them.
 pub fn restarted<'a>(old: &Value, new: &'a Value) -> Vec<&'a str> {
     let mut names: Vec<&'a str> = Vec::new();
     for (list, statuses) in CONTAINERS {
@@ -158,7 +160,7 @@ pub fn restarted<'a>(old: &Value, new: &'a Value) -> Vec<&'a str> {
             let given = named(&old["status"][statuses], name)
                 .filter(|status| status["resources"].is_object());
             let changes = |resource: &str| {
-                // Without limits of its own it has those of the pod.
+                // A container without limits of its own has the pod's limits.
                 differ(&old["spec"], &new["spec"], resource)
                     || before.is_none_or(|before| differ(before, container, resource))
                     || given.is_some_and(|given| differ(given, container, resource))
@@ -178,7 +180,8 @@ fn named<'a>(list: &'a Value, name: &Value) -> Option<&'a Value> {
     list.as_array()?.iter().find(|one| one["name"] == *name)
 }
 
-/// Whether the request or the limit of a resource is another amount. What is no quantity is another than any.
+/// Whether the request or the limit of a resource differs. A value that is no quantity differs from
+/// every other value.
 fn differ(old: &Value, new: &Value, resource: &str) -> bool {
     KINDS.iter().any(|kind| {
         let (old, new) = (amount(old, kind, resource), amount(new, kind, resource));
@@ -221,7 +224,8 @@ fn quality(spec: &Value) -> &'static str {
     }
 }
 
-/// What is wanted after an update: of the update before, what is not proven yet, and then of this one.
+/// The wanted resources after an update: the unproven ones of the update before, overridden by the
+/// ones of this update.
 pub(super) fn joined(unproven: Option<&Resizes>, now: &Resizes) -> Resizes {
     let mut all = unproven.cloned().unwrap_or_default();
     for (name, resize) in now {
@@ -235,7 +239,7 @@ pub(super) fn joined(unproven: Option<&Resizes>, now: &Resizes) -> Resizes {
     all
 }
 
-/// What of `wanted` the pod's spec does not have yet.
+/// The part of `wanted` that the pod's spec does not have yet.
 pub(super) fn unwritten(pod: &Pod, wanted: &Resizes) -> Resizes {
     let none = Resources::default();
     let mut missing = Resizes::new();

@@ -1,9 +1,10 @@
-//! Containers that are restarted because their template says so: its annotation `apps.kruise.io/restarted-at` is another.
+//! Containers that restart because the template's annotation `apps.kruise.io/restarted-at` changed.
 //!
-//! No kubelet restarts a container for that. So the record names each container that runs when the update begins, and the
-//! node's daemon, asked in its NodeImage as about variables, stops the one of that id, and no other. The pod's own status is
-//! the proof: another container runs. One whose image changes as well is the kubelet's to restart, and is named all the
-//! same: the image may be taken back before the kubelet has seen it.
+//! No kubelet restarts a container for an annotation. So the record names each container that runs
+//! when the update begins. The NodeImage asks the node's daemon, as for variables, to stop exactly
+//! the container with that id. The pod's own status is the proof: another container runs. The
+//! kubelet restarts a container whose image changes as well. The record names this container
+//! nevertheless, because a rollback may revert the image before the kubelet has seen it.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +18,15 @@ use crate::plan::PodPatch;
 
 pub use super::state::Restarts;
 
-/// Containers of one pod that a template may have restarted: with more, what the pod's node is asked would fill its NodeImage.
+/// The most containers of one pod that a template may restart. With more, the pod's entries would
+/// fill the NodeImage.
 pub const MAX_RESTARTED: usize = 64;
 
-/// The containers of the new template that the patch restarts. What keeps them from being restarted in place is added to `fields`.
+/// The containers of the new template that the patch restarts. Reasons against restarting in place
+/// go into `fields`.
 ///
-/// The value itself means nothing here: any other restarts them, and so does one that goes.
+/// The annotation's value has no meaning: every change of it, also its removal, restarts the
+/// containers.
 pub(super) fn asked(new: &Value, patch: &PodPatch, fields: &mut Vec<String>) -> BTreeSet<String> {
     if !patch.annotations.contains_key(RESTARTED_AT) {
         return BTreeSet::new();
@@ -52,8 +56,8 @@ pub(super) fn field(why: &str) -> String {
     format!("template.metadata.annotations[{RESTARTED_AT}] ({why})")
 }
 
-/// What is recorded of the containers that are restarted from now on. Those of an update before, as long as it is not proven, go
-/// on; but not those whose turn comes with a later batch.
+/// The record of the containers that restart from now on. Containers of an unproven earlier update
+/// are included, except the ones that belong to a later batch.
 pub(super) fn record(
     pod: &Pod,
     restarted: &BTreeSet<String>,
@@ -76,7 +80,8 @@ pub(super) fn record(
     restarts
 }
 
-/// Judges by the pod's status: does another container run in place of each that was recorded? Nothing is left to prove then.
+/// Checks by the pod's status whether another container runs in place of each recorded one. If so,
+/// nothing is left to prove.
 pub(super) fn judge(pod: &Pod, state: &State) -> Judged {
     let mut judged = Judged::Nothing;
     for (name, old) in &state.restarts {
@@ -122,7 +127,8 @@ fn container(pod: &Pod, state: &State, status: &ContainerStatus, old: &str) -> J
     }
 }
 
-/// Does the kubelet restart the container by itself, because of another image than it was created from?
+/// Whether the kubelet restarts the container by itself, because the container was created from
+/// another image.
 fn is_kubelets(pod: &Pod, state: &State, name: &str) -> bool {
     let before = state
         .last_container_statuses

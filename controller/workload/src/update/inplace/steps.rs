@@ -1,11 +1,14 @@
 //! The writes of an in-place update: out of service, the patch, back into service.
 //!
-//! Three patches per pod, each leaving a state that says by itself what is next. `Updating`, or just a closed gate, with
-//! the record of another revision than the pod's label: out of service, the images not changed yet, to be resumed or
-//! undone. `Updating` with the record of the label's revision: the images are changed, to be proven.
+//! Three patches per pod, and after each of them the pod itself shows the next step. In state
+//! `Updating`, or with just a closed readiness gate, and with the record of another revision than
+//! the pod's label: the pod is out of service with its old images, and the update can be resumed or
+//! reverted. In state `Updating` with the record of the label's revision: the images are changed
+//! and must be proven.
 //!
-//! The kubelet syncs a pod for every change of its metadata, and looks at the runtime, at most once a second, between two
-//! syncs. So with no grace period the first patch has no metadata: the kubelet then gets to the new image at once.
+//! The kubelet syncs a pod after every change of its metadata. Between two syncs it looks at the
+//! runtime, at most once a second. So without a grace period the first patch has no metadata, and
+//! the kubelet starts the new image at once.
 
 mod gate;
 
@@ -29,31 +32,32 @@ pub use gate::{
     close_again, is_ready_of_before, not_ready_again, open_early, opens_early, ready_too_early,
 };
 
-/// An update to begin or to go on with.
+/// An update to begin or to continue.
 #[derive(Debug, Clone, Copy)]
 pub struct Update<'a> {
     /// The revision.
     pub revision: &'a Brief<'a>,
-    /// How the pod's labels name it.
+    /// The form of the revision in the pod's labels.
     pub labels: PodLabels,
-    /// What changes against the pod's present revision.
+    /// The changes from the pod's present revision.
     pub patch: &'a PodPatch,
     /// Time out of service before the images change.
     pub grace: SignedDuration,
-    /// Somebody follows the lifecycle state: it tells of every update, even of one that leaves the pod in service.
+    /// Whether a hook or a user follows the lifecycle state. Then the state shows every update,
+    /// also one that leaves the pod in service.
     pub announce: bool,
 }
 
-/// What an update writes now.
+/// The next writes of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// These, in order.
+    /// Write these, in order.
     Write(Vec<Action>),
-    /// Nothing before this time has passed.
+    /// Write nothing before this time has passed.
     Wait(SignedDuration),
 }
 
-/// Whether an update in place has begun and is not settled.
+/// Whether an in-place update has begun and is not settled.
 pub fn is_under_way(pod: &Pod) -> bool {
     is_marked(pod) || closed(pod).is_some() || inherited::is_in_grace(pod)
 }
@@ -62,20 +66,20 @@ fn is_marked(pod: &Pod) -> bool {
     lifecycle::state(pod) == lifecycle::UPDATING
 }
 
-/// The gate's condition, if the gate is closed. Nobody else closes it.
+/// The gate's condition, if the gate is closed. Only Berth closes it.
 fn closed(pod: &Pod) -> Option<&Condition> {
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
     pod.condition(gates::IN_PLACE_UPDATE_READY)
         .filter(|gate| gated && &*gate.status == "False")
 }
 
-/// Is an update announced that leaves the pod in service? It is over as soon as the pod is patched, and the next one begins
-/// from the start.
+/// Whether an announced update leaves the pod in service. It is over as soon as the pod is patched,
+/// and the next update begins from the start.
 pub fn is_in_service(pod: &Pod) -> bool {
     is_marked(pod) && gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) && closed(pod).is_none()
 }
 
-/// Reads the phase off the pod.
+/// The phase of the pod's update, from the pod itself.
 pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
     if !is_under_way(pod) {
         return Phase::Idle;
@@ -98,18 +102,20 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
     let serves =
         *phase == Phase::Idle || (gated && *phase != Phase::Draining && closed(pod).is_none());
-    // What restarts nothing leaves the pod in service. Resources are marked all the same: they are to be proven.
+    // A change that restarts no container leaves the pod in service. Resources set the lifecycle
+    // state nevertheless, because they must be proven.
     if serves && !update.patch.restarts() {
         let mark = (update.announce || !update.patch.resources.is_empty()) && !is_marked(pod);
         return Next::Write(patch_spec(pod, phase, update, mark, now));
     }
     match phase {
-        // Announced only, resized in service, or its gate was opened by somebody else.
+        // The update is only announced, the pod was resized in service, or another writer opened
+        // its gate.
         Phase::Idle | Phase::Draining | Phase::Patched(..) if gated && closed(pod).is_none() => {
-            // One that is out of service after all, behind an open gate, has had its time.
+            // A pod that is out of service behind an open gate has had its grace period.
             let is_out = matches!(phase, Phase::Patched(..)) && !pod.is_true("Ready");
             let at_once = update.grace.is_zero() || is_out;
-            // From the first write on its hook's owner is told.
+            // The hook's owner learns of the update from the first write on.
             let mark = !at_once || update.announce;
             let mut actions = vec![leave_service(pod, mark, now)];
             if at_once {
@@ -123,7 +129,7 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
             }
             Next::Write(actions)
         }
-        // A pod that was resized in service leaves it with the same time of grace.
+        // A pod that was resized in service leaves service with the same grace period.
         Phase::Draining | Phase::Patched(..) if gated || *phase == Phase::Draining => {
             let marked = if is_marked(pod) {
                 lifecycle::since(pod)
@@ -134,7 +140,8 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
                 .or_else(|| closed(pod)?.last_transition_time)
                 .unwrap_or(Timestamp::UNIX_EPOCH);
             let drained = now.duration_since(since);
-            // A clock that was set back must not hold the pod out of service for as long as it was wrong.
+            // A wrong clock in the past must not hold the pod out of service for the length of the
+            // error.
             if drained.is_negative() || drained >= update.grace {
                 Next::Write(patch_spec(pod, phase, update, !is_marked(pod), now))
             } else {
@@ -145,8 +152,8 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
     }
 }
 
-/// Puts the pod back into service: its update is exact, or is not wanted any more before anything changed. It goes to
-/// the lifecycle state `to`, or stays in its own.
+/// Puts the pod back into service: its update is exact, or was cancelled before anything changed.
+/// The pod gets the lifecycle state `to`, or keeps its own.
 pub fn finish(
     pod: &Pod,
     settled: Option<&State>,
@@ -167,7 +174,7 @@ pub fn finish(
     ) = (settled, verdict)
     {
         let (verified_by, moved_tags) = ((*verified_by).into(), moved_tags.clone());
-        // What is proven is of no more use.
+        // Proven resources and restarts are no longer needed.
         let (resources, restarts) = (Resizes::new(), Restarts::new());
         let state = State {
             verified_by,
@@ -196,14 +203,14 @@ pub fn finish(
     }
 }
 
-/// Is an update in place not proven yet that restarts containers?
+/// Whether an unproven in-place update restarts containers.
 pub fn awaits_proof(pod: &Pod) -> bool {
     is_marked(pod)
         && State::of(pod).is_some_and(|state| !state.is_settled() && state.restarts_containers())
 }
 
-/// Whether the pod lacks resources that its update is to give it, and no kubelet is about to give them. The pod then counts as updated
-/// nowhere, because the revision label comes one write before the resources.
+/// Whether the pod lacks resources of its update that no kubelet is about to apply. Such a pod
+/// never counts as updated, because the revision label comes one write before the resources.
 pub fn lacks_resources(pod: &Pod) -> bool {
     let is_to_resize = |state: &State| state.update_resources && !state.is_settled();
     let state = if is_under_way(pod) {
@@ -214,7 +221,8 @@ pub fn lacks_resources(pod: &Pod) -> bool {
     state.is_some_and(|state| resize::is_out_of_reach(pod, &state.resources))
 }
 
-/// `mark` sets the lifecycle state as well: the update goes on later.
+/// The write that takes the pod out of service. `mark` sets the lifecycle state as well, because
+/// the update continues later.
 fn leave_service(pod: &Pod, mark: bool, now: Timestamp) -> Action {
     let mut patch = PodPatch::default();
     if mark {
@@ -232,8 +240,8 @@ fn leave_service(pod: &Pod, mark: bool, now: Timestamp) -> Action {
     }
 }
 
-/// The one patch with images, revision, template metadata and the record, and then the resize. `mark` sets the lifecycle
-/// state as well, where the pod does not have it yet.
+/// The one patch with images, revision, template metadata and the record, and then the resize.
+/// `mark` sets the lifecycle state as well, if the pod does not have it yet.
 fn patch_spec(
     pod: &Pod,
     phase: &Phase,
@@ -241,7 +249,7 @@ fn patch_spec(
     mark: bool,
     now: Timestamp,
 ) -> Vec<Action> {
-    // An update that restarted nothing leaves no image to prove.
+    // An update without restarts leaves no image to prove.
     let settled = match phase {
         Phase::Idle | Phase::Draining => true,
         Phase::Patched(state, verdict) => {
@@ -266,7 +274,7 @@ fn patch_spec(
     state.update_resources =
         !resources.is_empty() || unproven(phase).is_some_and(|state| state.update_resources);
     state.resources.clone_from(&resources);
-    // Without another image the kubelet begins no other sync.
+    // Without a new image the kubelet starts no other sync.
     state.gate_waits =
         patch.images.is_empty() && unproven(phase).is_some_and(|state| state.gate_waits);
     patch
@@ -282,7 +290,7 @@ fn patch_spec(
         lifecycle::set(&mut patch, lifecycle::UPDATING, now);
     }
     let missing = resize::unwritten(pod, &resources);
-    // Without a gate it was not taken out of service first.
+    // A pod without the gate was not taken out of service first.
     let is_out = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
     let target = if is_out {
         target(pod)
@@ -294,7 +302,7 @@ fn patch_spec(
     actions
 }
 
-/// The write of what a pod's spec lacks of its resources.
+/// The write of the resources that a pod's spec lacks.
 pub fn resize(pod: &Pod, resources: Resizes) -> Action {
     Action::ResizePod {
         target: target(pod),
@@ -302,7 +310,7 @@ pub fn resize(pod: &Pod, resources: Resizes) -> Action {
     }
 }
 
-/// The record of the update before, as long as it is not proven.
+/// The record of the update before, until it is proven.
 fn unproven(phase: &Phase) -> Option<&State> {
     match phase {
         Phase::Patched(_, Verdict::Exact { .. }) | Phase::Idle | Phase::Draining => None,
@@ -310,7 +318,8 @@ fn unproven(phase: &Phase) -> Option<&State> {
     }
 }
 
-/// Containers to prove: those whose image changes now, and those of an unsettled update before, which go on restarting.
+/// Containers to prove: the ones whose image changes now, and the ones of an unsettled earlier
+/// update, which still restart.
 fn changed<'a>(
     pod: &'a Pod,
     phase: &'a Phase,

@@ -1,4 +1,4 @@
-//! What a node's facts about a pod's containers mean for an update.
+//! The verdict on an update from a node's facts about a pod's containers.
 
 use berth_api::image;
 
@@ -8,8 +8,8 @@ use crate::objects::patch::pod::Resizes;
 use crate::objects::pod::ContainerStatus;
 
 impl Created {
-    /// It is the container that the pod's status shows, or one that came after it: the runtime knows a new container up
-    /// to a second before the kubelet says so.
+    /// Whether this is the container in the pod's status, or a later one: the runtime knows a new
+    /// container up to a second before the kubelet reports it.
     pub(super) fn is_present(&self, status: &ContainerStatus) -> bool {
         without_scheme(&self.container_id) == without_scheme(&status.container_id)
             || self
@@ -24,33 +24,34 @@ impl Created {
     }
 }
 
-/// The answer for a pod.
+/// The verdict for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every changed container runs what the spec says, or nothing had to change.
+    /// Every changed container runs as the spec says, or nothing had to change.
     Exact {
-        /// Which source settled it: `pod` or `node`.
+        /// The source of the proof: `pod` or `node`.
         verified_by: &'static str,
-        /// Containers whose image is not what the wanted name resolves to on the node today: a tag moved.
+        /// Containers whose image is not the one that the wanted name has on the node today,
+        /// because a tag moved.
         moved_tags: Vec<String>,
     },
-    /// Not yet.
+    /// The update is not proven yet, for this reason.
     Wait(String),
-    /// Not yet: of the resources that are wanted, the pod's spec lacks these.
+    /// The update is not proven yet, because the pod's spec lacks these wanted resources.
     Resize(Resizes),
-    /// The pod's status cannot tell; its node's daemon must.
+    /// The pod's status cannot prove it; the node's daemon must, for this reason.
     AskNode(String),
 }
 
-/// Whether the containers have the values that are wanted.
+/// Whether the containers have the wanted values.
 pub(super) enum Judged {
-    /// There are none to have.
+    /// No values are wanted.
     Nothing,
-    /// All of them do.
+    /// All containers have the wanted values.
     Proven,
-    /// One of them does not, or the kubelet has not told of the one that does.
+    /// A container does not have them, or the kubelet has not reported the container that does.
     Wait(String),
-    /// The node has not said.
+    /// The node's daemon has not reported yet.
     Ask(String),
 }
 

@@ -1,7 +1,7 @@
-//! Taking over what an earlier workload of the same name left to nobody.
+//! Adopts objects without a controller that an earlier workload of the same name left.
 //!
-//! Just before, the workload is read from the apiserver: what is given to one that is being deleted, or is another by now, would
-//! be deleted by garbage collection.
+//! A step before reads the workload from the apiserver. If the workload is being deleted, or is
+//! another by now, garbage collection would delete the adopted objects.
 
 use std::sync::Arc;
 
@@ -13,17 +13,19 @@ use crate::plan::{Action, Event, Plan, Stage, Step, Target};
 use crate::update::inplace::steps;
 use crate::update::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
 
-/// Objects that one plan takes over at most.
+/// The most objects that one plan adopts.
 pub const MOST: usize = 64;
 
-/// Nobody's, not going, and in the namespace of the workload.
+/// Whether the object has no controller, is not being deleted, and is in the namespace of the
+/// workload.
 fn is_nobodys(workload: &Workload<'_>, metadata: &Metadata) -> bool {
     metadata.controller().is_none()
         && metadata.deletion_timestamp.is_none()
         && workload.namespace() == &*metadata.namespace
 }
 
-/// Is it named after the workload, and selected by it? Nothing is by an empty selector.
+/// Whether the object is named after the workload and its selector matches. An empty selector
+/// matches nothing.
 pub fn is_named_and_selected(
     workload: &Workload<'_>,
     selector: &Selector,
@@ -35,10 +37,10 @@ pub fn is_named_and_selected(
         && selector.matches(|key| metadata.label(key))
 }
 
-/// Whether the revision's name is made of its hash.
+/// Whether the revision's name ends in its hash.
 fn is_revision(workload: &Workload<'_>, revision: &Revision) -> bool {
     let label = |key| revision.metadata.label(key);
-    // Revisions of Kubernetes' and OpenKruise's DaemonSets have the label that their pods have.
+    // Revisions of Kubernetes' and OpenKruise's DaemonSets have the label of their pods.
     let of_pods = || workload.labels.on_revisions.then(|| label(REVISION_LABEL));
     let hash = label(HASH_LABEL).or_else(|| of_pods().flatten());
     hash == Some(short(&revision.metadata.name))
@@ -56,15 +58,15 @@ pub struct Orphans {
 }
 
 impl Orphans {
-    /// Keeps what an earlier workload of this name may have left: claims that `is_left` admits, and pods and revisions that
-    /// are named after the workload and selected by it besides.
+    /// Keeps the objects that an earlier workload of this name may have left: claims that `is_left`
+    /// accepts, and pods and revisions that are also named after the workload and selected by it.
     pub fn of(
         self,
         workload: &Workload<'_>,
         is_left: impl Fn(&Metadata) -> bool,
         is_pod: impl Fn(&Pod) -> bool,
     ) -> Self {
-        // As for nearly every decision.
+        // This is the case in nearly every decision.
         if self.pods.is_empty() && self.claims.is_empty() && self.revisions.is_empty() {
             return self;
         }
@@ -96,7 +98,7 @@ impl Orphans {
     }
 }
 
-/// Takes over the revisions. Empty if there are none.
+/// The stages that adopt the revisions. Empty if there are none.
 pub fn revisions(workload: &Workload<'_>, orphans: &[Arc<Revision>]) -> Vec<Stage> {
     let kind = workload.resource.kind;
     let adopt = |revision: &Arc<Revision>| {
@@ -125,7 +127,7 @@ pub fn pods(workload: &Workload<'_>, orphans: &[Arc<Pod>], plan: &mut Plan) {
     plan.stages.extend(confirmed(workload, steps.collect()));
 }
 
-/// Takes over a pod.
+/// The step that adopts a pod.
 pub fn pod(workload: &Workload<'_>, pod: &Pod) -> Step {
     let name = &pod.metadata.name;
     let message = format!(
@@ -146,7 +148,7 @@ pub fn pod(workload: &Workload<'_>, pod: &Pod) -> Step {
     }
 }
 
-/// The steps, behind a look at the workload as it is.
+/// The steps, after a stage that reads the workload from the apiserver.
 pub fn confirmed(workload: &Workload<'_>, steps: Vec<Step>) -> Vec<Stage> {
     if steps.is_empty() {
         return Vec::new();

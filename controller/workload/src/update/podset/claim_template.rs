@@ -1,4 +1,4 @@
-//! The claims that each pod of a workload has from its claim templates, named `<template>-<pod>`.
+//! The claims of a pod from its workload's claim templates, named `<template>-<pod>`.
 
 use berth_api::fields::template::{VolumeClaimTemplate, mount_claims};
 use serde_json::{Value, json};
@@ -19,8 +19,8 @@ pub fn claim_names(workload: &Workload<'_>, pod: &str) -> impl Iterator<Item = S
         .map(move |template| claim_name(template, pod))
 }
 
-/// The first template of which the pod has no volume: it was added when the pod was there. By the volume's name alone, for which
-/// claim it is a webhook may have changed.
+/// The first template without a volume in the pod, because it was added after the pod was created.
+/// Only the volume's name counts, because a webhook may have changed its claim.
 pub fn without_volume<'a>(workload: &Workload<'a>, pod: &Pod) -> Option<&'a str> {
     let has = |template: &str| {
         pod.spec
@@ -35,7 +35,7 @@ pub fn without_volume<'a>(workload: &Workload<'a>, pod: &Pod) -> Option<&'a str>
         .find(|template| !has(template))
 }
 
-/// The claims that a pod may have of templates that were taken away since: its volumes tell of them.
+/// The claims of a pod from templates that were removed since, as the pod's volumes show them.
 pub fn former_claim_names<'a>(
     workload: &Workload<'a>,
     pod: &'a Pod,
@@ -50,7 +50,8 @@ pub fn former_claim_names<'a>(
     former.map(|volume| format!("{volume}-{}", pod.metadata.name))
 }
 
-/// A new claim from a template that was read, with the labels of the workload's selector. It belongs to nobody yet.
+/// A new claim from a parsed template, with the labels of the workload's selector. It has no owner
+/// yet.
 pub fn new_claim(workload: &Workload<'_>, template: &Value, name: &str) -> Value {
     let map = |field: &str| {
         template
@@ -72,7 +73,8 @@ pub fn new_claim(workload: &Workload<'_>, template: &Value, name: &str) -> Value
     json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]})
 }
 
-/// Lets a pod's spec mount its claims. A volume of the same name in the template gives way.
+/// Adds volumes for the claims to a pod's spec. They replace volumes of the same name in the
+/// template.
 pub(crate) fn mount(workload: &Workload<'_>, pod: &str, spec: &mut Value) {
     let templates = workload.claim_templates.iter();
     mount_claims(
@@ -81,7 +83,8 @@ pub(crate) fn mount(workload: &Workload<'_>, pod: &str, spec: &mut Value) {
     );
 }
 
-/// The pod template as it is judged: with the volumes that its containers mount by the claims' names.
+/// The pod template for validation: with the volumes that its containers mount by the claims'
+/// names.
 pub(crate) fn with_volumes(workload: &Workload<'_>, mut template: Value) -> Value {
     let templates = workload.claim_templates.iter();
     if let Some(spec) = template.get_mut("spec") {

@@ -1,4 +1,5 @@
-//! Pods that have ended: each is deleted, and the next one of those that end again and again stays longer each time.
+//! Pods that have ended. Each is deleted. If pods keep ending, each next one stays longer before
+//! its deletion.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -6,12 +7,12 @@ use super::{Scene, hooks, update};
 use crate::objects::pod::Pod;
 use crate::plan::{Event, Plan, Step};
 
-/// How often in a row pods of one generation ended.
+/// How many pods of one generation ended in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Which template they were made of: a number that every change of it raises.
+    /// The generation of their template.
     pub generation: i64,
-    /// So often.
+    /// The number of pods.
     pub times: u32,
     /// When the last one was deleted.
     pub last: Timestamp,
@@ -21,13 +22,15 @@ const FIRST: SignedDuration = SignedDuration::from_secs(1);
 const MOST: SignedDuration = SignedDuration::from_mins(15);
 /// The reason of the condition for pods that fail one after the other.
 pub const PODS_FAIL: &str = "PodsFail";
-/// So many pods in a row have failed before the next one's failure is told: one may pass by itself.
+/// How many pods in a row fail before the next failure becomes a condition, because a single one
+/// may pass by itself.
 pub const OFTEN: u32 = 2;
-/// So long may a new pod take to its node's first word.
+/// How long a new pod may take until its node's first report.
 const YOUNG: SignedDuration = SignedDuration::from_secs(60);
 
 impl Ended {
-    /// How long the next one stays before it is deleted: 1 s, doubled each time, up to 15 minutes.
+    /// How long the next ended pod stays before it is deleted: 1 s, doubled each time, up to 15
+    /// minutes.
     fn stays(&self) -> SignedDuration {
         let factor = 1_i32
             .checked_shl(self.times.saturating_sub(1))
@@ -37,17 +40,18 @@ impl Ended {
             .map_or(MOST, |time| time.min(MOST))
     }
 
-    /// How long the next one stays yet.
+    /// The remaining time until the next ended pod is deleted.
     pub fn rest(&self, now: Timestamp) -> SignedDuration {
         (self.stays() - now.duration_since(self.last)).max(SignedDuration::ZERO)
     }
 
-    /// Does it count for pods of this generation? After half an hour of peace it does not.
+    /// Whether the count is valid for pods of this generation. It expires half an hour after the
+    /// last deletion.
     pub fn is_recent(&self, generation: i64, now: Timestamp) -> bool {
         self.generation == generation && now.duration_since(self.last) < MOST * 2
     }
 
-    /// Another one ended and was deleted.
+    /// The count after another ended pod was deleted.
     pub fn again(before: Option<Self>, generation: i64, now: Timestamp) -> Self {
         let times = before
             .filter(|ended| ended.is_recent(generation, now))
@@ -60,24 +64,24 @@ impl Ended {
     }
 }
 
-/// Whether the pod has ended, and its deletion has not been asked for.
+/// Whether the pod has ended and is not being deleted.
 pub fn has_ended(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && pod.has_finished()
 }
 
-/// Whether the pod has failed, and its deletion has not been asked for.
+/// Whether the pod has failed and is not being deleted.
 pub fn has_failed(pod: &Pod) -> bool {
     has_ended(pod) && &*pod.status.phase == "Failed"
 }
 
-/// How it ended, in words: `it has ended (Failed: Evicted)`.
+/// How the pod ended, as messages say it: `it has ended (Failed: Evicted)`.
 pub fn reason(pod: &Pod) -> String {
     let (phase, reason) = (&pod.status.phase, &pod.status.reason);
     let colon = if reason.is_empty() { "" } else { ": " };
     format!("it has ended ({phase}{colon}{})", &**reason)
 }
 
-/// Why pods fail, as the node of one that failed says it, and what helps.
+/// Why pods fail, by the status of a failed one, and the remedy.
 pub fn cause(pod: &Pod) -> String {
     let (reason, message) = (&*pod.status.reason, &*pod.status.message);
     let why = if reason.is_empty() {
@@ -93,7 +97,8 @@ pub fn cause(pod: &Pod) -> String {
     format!("{why}; make room on the node, or change what spec.template.spec asks of it")
 }
 
-/// Whether the pod is on its way to its node. A pod that is not there after a minute has another cause.
+/// Whether the pod is young and not started. A pod that has not started after a minute has another
+/// cause.
 pub fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
     let is_young = pod
         .metadata
@@ -103,7 +108,8 @@ pub fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
         || (is_young && pod.status.container_statuses.is_empty())
 }
 
-/// Deletes a pod that has ended, or has its hook told, which may hold it. That it failed is an event of this name.
+/// The step that deletes an ended pod, or brings it into the state in which its hook holds it.
+/// `event` is the reason of the event for a failed pod.
 pub fn delete(
     scene: &Scene<'_>,
     pod: &Pod,

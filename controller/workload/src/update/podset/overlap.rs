@@ -1,7 +1,8 @@
 //! Workloads of one kind and namespace whose selectors overlap.
 //!
-//! Pods stay with their owner, so nothing breaks at once; but whoever counts pods by the selector, like a
-//! HorizontalPodAutoscaler or a Service, counts both. The one that came later says so.
+//! Pods stay with their owner, so that nothing breaks at once. But a HorizontalPodAutoscaler or a
+//! Service that counts pods by the selector counts the pods of both. The younger workload has the
+//! condition and the event.
 
 use super::Workload;
 use crate::objects::selector::Selector;
@@ -10,11 +11,12 @@ use crate::plan::{Event, Plan};
 /// The condition's and the event's reason.
 pub const REASON: &str = "OverlappingSelector";
 
-/// Does the selector of one select the pods that the other makes? Selectors that are refused select nothing.
+/// Whether the selector of one matches the pods of the other. Invalid selectors match nothing.
 pub fn overlap(one: &Workload<'_>, other: &Workload<'_>) -> bool {
     let selects = |one: &Workload<'_>, other: &Workload<'_>| {
         let template = other.template;
-        // Most workloads differ in a label, and that is seen without reading the whole selector.
+        // Most workloads differ in one label, which this check finds without parsing the whole
+        // selector.
         let mut wanted = one.selector.match_labels.iter().flatten();
         wanted.all(|(key, value)| template.label(key) == Some(value))
             && Selector::new(one.selector)
@@ -23,7 +25,7 @@ pub fn overlap(one: &Workload<'_>, other: &Workload<'_>) -> bool {
     one.metadata.uid != other.metadata.uid && (selects(one, other) || selects(other, one))
 }
 
-/// The sentence for the condition and the event; nothing where no older one overlaps.
+/// The message of the condition and the event; `None` if no older workload overlaps.
 pub fn message(workload: &Workload<'_>, older: &[String]) -> Option<String> {
     if older.is_empty() {
         return None;
@@ -39,12 +41,13 @@ pub fn message(workload: &Workload<'_>, older: &[String]) -> Option<String> {
     ))
 }
 
-/// An event, once.
+/// Adds the event, once.
 pub fn tell(workload: &Workload<'_>, older: &[String], plan: &mut Plan) {
     let Some(message) = message(workload, older) else {
         return;
     };
-    // While something graver is told in the condition, this is not news that anybody can act on first.
+    // While the condition has a graver cause, the event would not help, because the user must fix
+    // that cause first.
     if workload.blocked.is_none() {
         plan.events.push(Event::warning(REASON, message));
     }

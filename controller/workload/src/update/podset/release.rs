@@ -1,7 +1,9 @@
-//! A pod whose labels `spec.selector` does not match any more is let go: it runs on, and is its workload's no longer.
+//! Releases pods whose labels `spec.selector` no longer matches: they keep running without their
+//! workload.
 //!
-//! Whoever takes a label off a pod wants it out of the way, to look at it or to keep it from its Service, and another in its
-//! place. OpenKruise does the same; neither takes such a pod back when it gets its labels again.
+//! A user removes a label from a pod to debug the pod or to take it out of its Service, and wants
+//! another pod in its place. OpenKruise does the same. Neither adopts such a pod again when it gets
+//! its labels back.
 
 use std::sync::Arc;
 
@@ -13,8 +15,8 @@ use crate::objects::selector::Selector;
 use crate::plan::{Action, Event, Plan, Step};
 use crate::update::inplace::steps;
 
-/// Pods that the selector matches, and those that it does not. One that cannot be read, or that matches everything, matches
-/// all.
+/// Splits pods by whether the selector matches. An invalid selector, or one that matches
+/// everything, matches all.
 pub fn split_by_selector(
     selector: &LabelSelector,
     pods: Vec<Arc<Pod>>,
@@ -27,7 +29,8 @@ pub fn split_by_selector(
     }
 }
 
-/// Lets the strays go, as they are seen: a label may be back. One that is being deleted goes anyway.
+/// Releases the strays in the version that was seen, because a label may be back. Pods that are
+/// being deleted are left out.
 pub fn release(scene: &Scene<'_>, plan: &mut Plan) {
     let owner = scene.workload.metadata.uid.clone().unwrap_or_default();
     let staying = scene

@@ -1,4 +1,4 @@
-//! Bringing chosen pods to another revision, and every update under way to its end.
+//! Updates chosen pods to another revision, and finishes every update under way.
 
 mod settle;
 
@@ -151,7 +151,7 @@ fn what(phase: &Phase, patched: bool, leaves: bool) -> &'static str {
     }
 }
 
-/// The containers that the template has restarted, whatever else changes, in words.
+/// A message about the containers that the template restarts in addition to other changes.
 fn restarted(patch: &PodPatch, patched: bool) -> String {
     if !patched || patch.restarted.is_empty() {
         return String::new();
@@ -185,7 +185,8 @@ fn replace(
     Some(step)
 }
 
-/// The step that deletes a pod or has its hook told, if there is one now.
+/// The step that deletes a pod or brings it into the state in which its hook holds it, if there is
+/// one now.
 pub fn leave(scene: &Scene<'_>, pod: &Pod, reason: &str, now: Timestamp) -> Option<Step> {
     if hooks::holds_deletion(scene, pod) {
         return hooks::hold_deletion(scene, pod, reason, false, now);

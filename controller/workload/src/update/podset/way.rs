@@ -1,4 +1,4 @@
-//! How pods get from one revision to another: in place, by a new pod, or not at all.
+//! How pods get from one revision to another: in place, by recreation, or not at all.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::update::revision::{self, REVISION_LABEL, Revision};
 /// `podUpdatePolicy`: how pods are updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Always by new pods.
+    /// Always by recreation.
     ReCreate,
-    /// In place where the change allows it, else by new pods.
+    /// In place if the change allows it, otherwise by recreation.
     InPlaceIfPossible,
     /// In place or not at all.
     InPlaceOnly,
@@ -27,26 +27,28 @@ pub(crate) enum Way<'a> {
     InPlace(&'a PodPatch),
     Recreate(&'a str),
     Refused(&'a Refusal),
-    /// In place, but another pod lacks the resources that this one is to get, too: its name.
+    /// In place, but it waits, because another pod, named here, still lacks the same resources.
     Waits(&'a str),
 }
 
-/// The ways from each revision, computed once per revision and not per pod.
+/// The update methods from each revision, computed once per revision and not per pod.
 pub struct Ways {
     by_revision: BTreeMap<String, Result<Change, String>>,
     refusals: BTreeMap<String, Refusal>,
-    /// By uid: why a pod gets there by a new one only, whatever its revision.
+    /// Why a pod must be recreated, independent of its revision, by the pod's uid.
     replaced: BTreeMap<Box<str>, String>,
     refusal_to_replace: Option<Refusal>,
-    /// A pod of the new revision that lacks its resources: what its node refuses another may refuse, too.
+    /// A pod of the new revision that lacks its resources. A resize that its node refuses, another
+    /// node may refuse as well.
     lacking: Option<Box<str>>,
     policy: Policy,
-    /// What the spec says where it asks for new pods.
+    /// The text of the spec's field that asks for new pods.
     asked: &'static str,
 }
 
 impl Ways {
-    /// The ways to `target`. Where `recreates` gives a change for a revision, its pods take that.
+    /// The update methods to `target`. If `recreates` returns a change for a revision, the pods of
+    /// that revision take it.
     pub fn new(
         scene: &Scene<'_>,
         policy: Policy,
@@ -77,7 +79,8 @@ impl Ways {
             });
             let change =
                 change.ok_or_else(|| format!("revision {label} is not in the history any more"));
-            // A template that is only written in another way makes the same pod: its label is all that changes.
+            // A template that differs only in notation makes the same pod, so that only the pod's
+            // label changes.
             if policy == Policy::ReCreate
                 && !matches!(&change, Ok(Change::InPlace(p)) if *p == PodPatch::default())
             {
@@ -101,13 +104,13 @@ impl Ways {
         ways
     }
 
-    /// What the spec says where it asks for new pods, in words.
+    /// Sets the text of the spec's field that asks for new pods.
     #[must_use]
     pub fn asked_by(self, asked: &'static str) -> Self {
         Self { asked, ..self }
     }
 
-    /// These pods get there by new ones only, for this reason.
+    /// Makes these pods change only by recreation, for this reason.
     #[must_use]
     pub fn with_replaced(mut self, uids: impl IntoIterator<Item = Box<str>>, reason: &str) -> Self {
         self.replaced
@@ -115,7 +118,8 @@ impl Ways {
         self
     }
 
-    /// Pods without a volume of each claim template are replaced, or refused where nothing may be: volumes never change.
+    /// Recreates pods that lack the volume of a claim template, or refuses if recreation is not
+    /// allowed, because volumes of a pod never change.
     #[must_use]
     pub fn with_volumes(mut self, scene: &Scene<'_>) -> Self {
         for pod in scene.pods.iter().filter(|pod| pod.is_active()) {
@@ -157,7 +161,7 @@ impl Ways {
     }
 }
 
-/// The first pod, by name, that is of this revision and lacks the resources that its update is to give it.
+/// The first pod, by name, of this revision that lacks the resources of its update.
 fn lacking(scene: &Scene<'_>, target: &Revision) -> Option<Box<str>> {
     let is_of_target = |pod: &Pod| {
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
@@ -170,7 +174,8 @@ fn lacking(scene: &Scene<'_>, target: &Revision) -> Option<Box<str>> {
     lacking.map(|pod| pod.metadata.name.clone()).min()
 }
 
-/// What differs between a pod's template and another. Most pods are of the target already: nothing is read for those.
+/// The change from a pod's template to another. Most pods have the target revision already, so that
+/// nothing is read for them.
 fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Revision) -> Change {
     if old.metadata.name == target.metadata.name {
         return Change::InPlace(PodPatch::default());
@@ -181,7 +186,7 @@ fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Re
         .gate_restarts(scene.gates)
 }
 
-/// What a pod was made from is not known.
+/// The refusal for a pod whose revision is unknown.
 fn without_label(scene: &Scene<'_>, pod: &Pod) -> Refusal {
     Refusal {
         reason: "InPlaceOnly",

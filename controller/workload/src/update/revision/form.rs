@@ -1,14 +1,17 @@
-//! The form in which OpenKruise keeps a pod template, byte for byte: the template as Kubernetes' own types write it.
+//! OpenKruise's form of a pod template, byte for byte: the template as Kubernetes' own types write
+//! it.
 //!
-//! OpenKruise compares the bytes of a revision with those that it would write for the template that the workload has. So a
-//! revision that is kept in this form is recognised by both, whoever wrote it.
+//! OpenKruise compares the bytes of a revision with the bytes that it would write for the
+//! workload's template. So both controllers recognise a revision in this form, even if the other
+//! one wrote it.
 
 use serde_json::{Map, Value, json};
 
 use crate::objects::quantity;
 
-/// What the types leave out when it is empty or zero, and what they always write, comes down to these names: a name means
-/// the same wherever it occurs in a pod's spec, but for the exceptions that are spelled out below.
+/// The Go types omit some empty or zero values and always write others. These lists of field names
+/// describe both: a name means the same at each place in a pod's spec, except for the exceptions
+/// below.
 const FALSE_IS_LEFT_OUT: [&str; 10] = [
     "hostNetwork",
     "hostPID",
@@ -21,7 +24,7 @@ const FALSE_IS_LEFT_OUT: [&str; 10] = [
     "chapAuthSession",
     "sslEnabled",
 ];
-/// Volumes in which `readOnly: false` is kept.
+/// Volumes that keep `readOnly: false`.
 const READ_ONLY_IS_KEPT: [&str; 2] = ["csi", "azureDisk"];
 const ZERO_IS_LEFT_OUT: [&str; 7] = [
     "initialDelaySeconds",
@@ -32,8 +35,8 @@ const ZERO_IS_LEFT_OUT: [&str; 7] = [
     "hostPort",
     "partition",
 ];
-/// Text that is left out when it is empty. Other empty text stays, because a field that these types do not know may mean
-/// something by it.
+/// Text fields that are omitted if empty. Other empty text stays, because a field that these types
+/// do not know may give it a meaning.
 const EMPTY_TEXT_IS_LEFT_OUT: [&str; 52] = [
     "audience",
     "containerName",
@@ -88,9 +91,9 @@ const EMPTY_TEXT_IS_LEFT_OUT: [&str; 52] = [
     "volumeNamespace",
     "workingDir",
 ];
-/// Volumes in which an empty `fsType` is kept.
+/// Volumes that keep an empty `fsType`.
 const FS_TYPE_IS_KEPT: [&str; 2] = ["azureDisk", "csi"];
-/// Text that is left out when it is empty and one of these fields holds it.
+/// Text fields that are omitted if empty, in one of these parent fields.
 const EMPTY_TEXT_IS_LEFT_OUT_OF: [(&str, &[&str]); 10] = [
     (
         "name",
@@ -118,7 +121,8 @@ const EMPTY_TEXT_IS_LEFT_OUT_OF: [(&str, &[&str]); 10] = [
     ("key", &["tolerations"]),
     ("type", &["seLinuxOptions"]),
 ];
-/// Maps from names that the author chose: their values are kept as they are, and an empty one is left out.
+/// Maps with keys that the author chose: their values stay as they are, and an empty map is
+/// omitted.
 const MAPS: [&str; 10] = [
     "labels",
     "annotations",
@@ -133,18 +137,18 @@ const MAPS: [&str; 10] = [
 ];
 /// Quantities, and maps of them.
 const QUANTITIES: [&str; 5] = ["limits", "requests", "overhead", "sizeLimit", "divisor"];
-/// Fields that are written even where they are null, by what holds them.
+/// Fields that are written even if null, with their parent fields.
 const NULL_IS_KEPT: [(&str, &str); 3] = [
     ("grpc", "service"),
     ("dataSource", "apiGroup"),
     ("dataSourceRef", "apiGroup"),
 ];
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
-/// Templates of claims: of a pod's own volume, and of a workload.
+/// Claim templates: of a pod's own volume, and of a workload.
 const CLAIMS: [&str; 2] = ["volumeClaimTemplate", CLAIM_TEMPLATES];
 const CLAIM_TEMPLATES: &str = "volumeClaimTemplates";
 
-/// The template in that form. A template in that form stays as it is.
+/// The template in this form. A template that is already in this form does not change.
 pub fn canonical(template: &Value) -> Value {
     let mut canonical = object("", "", template);
     if let Some(map) = canonical.as_object_mut() {
@@ -154,7 +158,7 @@ pub fn canonical(template: &Value) -> Value {
     canonical
 }
 
-/// The metadata of an object that holds a template, in that form.
+/// The metadata of an object with a template, in this form.
 pub fn metadata(metadata: Option<&Value>) -> Value {
     let written = metadata.and_then(|metadata| field("", "metadata", metadata));
     let mut holder: Map<_, _> = written
@@ -165,13 +169,13 @@ pub fn metadata(metadata: Option<&Value>) -> Value {
     holder.remove("metadata").unwrap_or_default()
 }
 
-/// The claim templates of a workload, in that form. `None` when there are none.
+/// The claim templates of a workload, in this form. `None` if there are none.
 pub fn claim_templates(templates: &Value) -> Option<Value> {
     field("", CLAIM_TEMPLATES, templates)
 }
 
-/// The form in which Kubernetes itself, and what is built with its libraries since 1.34, keep a template: times that are null
-/// are left out.
+/// The form of Kubernetes itself, and of programs with its libraries since 1.34, which omit null
+/// times.
 pub fn undated(mut canonical: Value) -> Value {
     forget_null_times(&mut canonical);
     canonical
@@ -188,17 +192,17 @@ fn forget_null_times(value: &mut Value) {
     }
 }
 
-/// JSON text as Go's encoder writes it: what has a meaning in HTML is escaped.
+/// JSON text as Go's encoder writes it: characters with a meaning in HTML are escaped.
 pub fn text(value: &Value) -> String {
     escaped(&value.to_string())
 }
 
-/// The same of JSON text that escapes none of it.
+/// The same from JSON text without these escapes.
 pub fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            // Outside of strings JSON has none of them.
+            // Outside of strings, JSON has none of these characters.
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                 text.push_str(&format!("\\u{:04x}", u32::from(c)))
             }
@@ -208,7 +212,7 @@ pub fn escaped(json: &str) -> String {
     text
 }
 
-/// Objects of the API always have a time of creation, and a template's is null.
+/// Adds the creation time that objects of the API always have; a template's is null.
 fn dated(holder: &mut Map<String, Value>) {
     let metadata = holder.entry("metadata").or_insert_with(|| json!({}));
     if let Some(metadata) = metadata.as_object_mut() {
@@ -248,7 +252,7 @@ fn object(parent: &str, key: &str, value: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// Do the types leave this text out where it is empty?
+/// Whether the types omit this text if it is empty.
 fn is_left_out(holder: &str, name: &str) -> bool {
     let is_kept = name == "fsType" && FS_TYPE_IS_KEPT.contains(&holder);
     let of_holder =
@@ -257,7 +261,7 @@ fn is_left_out(holder: &str, name: &str) -> bool {
         || EMPTY_TEXT_IS_LEFT_OUT_OF.iter().any(of_holder)
 }
 
-/// The value of a field of `holder`; `None` where the types leave it out.
+/// The value of a field of `holder`; `None` if the types omit it.
 fn field(holder: &str, name: &str, value: &Value) -> Option<Value> {
     match value {
         Value::Null => {

@@ -1,4 +1,4 @@
-//! What a NodeImage says about one pod.
+//! The facts of a NodeImage about one pod.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::objects::node::image::NodeImage;
 use crate::objects::pod::Pod;
 use berth_api::image::normalised;
 
-/// What a node's daemon reported that bears on one pod.
+/// The daemon's report about the containers and images of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// By container name: the newest container and the image name that it was created from.
@@ -17,28 +17,29 @@ pub struct NodeFacts {
     pub image_ids: BTreeMap<String, Vec<String>>,
 }
 
-/// A container as the runtime has it.
+/// A container as the runtime reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Created {
     /// Its id, without the runtime's scheme.
     pub container_id: String,
     /// The kubelet's hash of the spec that it was created from.
     pub hash: String,
-    /// The image as the pod's spec named it then, where the runtime keeps that; empty where not.
+    /// The image name in the pod's spec at creation, if the runtime keeps it; otherwise empty.
     pub image: String,
-    /// The id of the image that it runs; empty where that is not known.
+    /// The id of the image that it runs; empty if unknown.
     pub image_id: String,
-    /// How many containers of its name the pod had before.
+    /// How many containers of the same name the pod had before.
     pub attempt: Option<i32>,
-    /// The update that the node was asked about with the variables; empty while it stops the container.
+    /// The update for which the daemon inspected the variables; empty while it stops the container.
     pub update: String,
-    /// By variable that was asked for: the hash of the value that it was created with.
+    /// The hash of the value at creation, by requested variable.
     pub env: BTreeMap<String, String>,
-    /// The hash of those together, as OpenKruise counts it; empty where nothing was asked.
+    /// OpenKruise's hash of these variables together; empty if none was requested.
     pub env_hash: String,
 }
 
-/// Reads the facts that bear on the pod: of the images of the node, only those that its containers name.
+/// Reads the facts about a pod. Of the node's images it keeps only the ones that the pod's
+/// containers name.
 pub fn facts(node: &NodeImage, pod: &Pod) -> NodeFacts {
     let Some(status) = &node.status else {
         return NodeFacts::default();
@@ -55,7 +56,8 @@ pub fn facts(node: &NodeImage, pod: &Pod) -> NodeFacts {
         .containers()
         .map(|c| (last_name(&c.image), normalised(&c.image)))
         .collect();
-    // A node has hundreds of images, and this is asked for each of its pods: most are told apart by a part of their names.
+    // A node has hundreds of images, and this function runs for each of its pods. The last part of
+    // the name excludes most images cheaply.
     let is_like = |reference: &str| wanted.iter().any(|(name, _)| *name == last_name(reference));
     let mut add = |reference: &str, ids: &[String]| {
         let reference = normalised(reference);

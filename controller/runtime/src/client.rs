@@ -32,17 +32,19 @@ pub use dry_run::{DryRun, dry_run};
 #[derive(Debug, Clone, Default, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failed {
-    /// HTTP status, 0 where there was no answer.
+    /// HTTP status, 0 without an answer.
     pub code: u16,
     /// The server's CamelCase reason, may be empty.
     pub reason: String,
-    /// The server's words, or what went wrong on the way.
+    /// The server's message, or the failure of the connection.
     pub message: String,
-    /// Fields that the server refused, with its words for each; where a cause names no field, its type.
+    /// Fields that the server refused, with its message for each; if a cause names no field, its
+    /// type.
     pub causes: Vec<(String, String)>,
-    /// How long the server asked to be left alone.
+    /// How long the server asks the client to wait.
     pub retry_after: Option<Duration>,
-    /// The server has not seen the request, or has refused it. If false it may have been carried out.
+    /// The server has not seen the request, or has refused it. If false, the request may have been
+    /// carried out.
     pub not_done: bool,
 }
 
@@ -56,8 +58,9 @@ impl Failed {
         }
     }
 
-    /// Whether the server says that there is no such object. Where it serves nothing at all, as of a version that a definition has no
-    /// more, it answers 404 as well, in words that are no `Status`.
+    /// Whether the server says that the object does not exist. If it does not serve the path at
+    /// all, as for a removed version of a definition, it also answers 404, but the body is no
+    /// `Status`.
     pub fn is_not_found(&self) -> bool {
         self.code == 404 && self.reason == "NotFound"
     }
@@ -71,18 +74,19 @@ impl From<InvalidName> for Failed {
 
 /// How many idle connections are kept. Bursts of writes open more.
 const IDLE_CONNECTIONS: usize = 16;
-/// Bytes that a connection reads at once, and what it holds for writing: no object of a watch is larger as a rule, and a
-/// burst has a connection for each of its writes.
+/// Bytes of the read and write buffers of a connection. Few objects of a watch are larger, and a
+/// burst of writes opens a connection for each of them.
 const BUFFER: usize = 16 * 1024;
-/// A peer that has vanished is found after 30 + 3 · 10 s on an idle connection.
+/// A vanished server is detected after 30 + 3 · 10 s on an idle connection.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// A server that asks for a longer pause is asked again all the same: one wrong answer must not stop everything for a year.
+/// The longest accepted pause that a server asks for, because one wrong answer must not stop the
+/// controller for a year.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
-/// Answers larger than this are bugs or attacks: no object and no page of a list comes near it.
+/// Larger answers are bugs or attacks: no object and no page of a list comes near this size.
 const LARGEST_ANSWER: usize = 256 << 20;
-/// A refusal has a sentence, and the fields that are wrong.
+/// A refusal has one sentence and the invalid fields.
 const LARGEST_REFUSAL: usize = 1 << 20;
 
 /// Connects with kube's TLS and authentication, and a transport for controllers: small buffers, few idle connections, TCP
@@ -102,7 +106,7 @@ pub fn connect(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client
     tcp.set_keepalive(Some(KEEPALIVE.0));
     tcp.set_keepalive_interval(Some(KEEPALIVE.1));
     tcp.set_keepalive_retries(Some(KEEPALIVE.2));
-    // Sent but never acknowledged: as dead as a silent peer.
+    // Sent but never acknowledged data: the connection is as dead as one with a silent server.
     tcp.set_tcp_user_timeout(Some(KEEPALIVE.0 + KEEPALIVE.1 * KEEPALIVE.2));
     let http = legacy::Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
@@ -122,18 +126,17 @@ pub fn connect(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client
     Ok(Client::new(service, config.default_namespace))
 }
 
-/// Reads one object, slim or whole.
+/// Reads one object, as a slim type or whole.
 ///
-/// # Errors
-/// The server's answer, or what went wrong on the way; `code` 404 if there is no such object.
+/// # Errors The server's answer, or a failure of the connection; `code` 404 if the object does not
+/// exist.
 pub async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failed> {
     get_within(client, path, LARGEST_ANSWER).await
 }
 
-/// Reads one object whose answer has so many bytes at most.
+/// Reads one object whose answer has at most `most` bytes.
 ///
-/// # Errors
-/// The same, and an answer that is larger.
+/// # Errors As [`get`], or the answer is larger.
 pub async fn get_within<T: DeserializeOwned>(
     client: &Client,
     path: &str,
@@ -191,7 +194,7 @@ async fn send_within(
     }
 }
 
-/// Sends a request and returns once the answer's headers are there and say success.
+/// Sends a request and returns once the headers of a successful answer have arrived.
 pub(crate) async fn open(
     client: &Client,
     request: Request<Vec<u8>>,
@@ -224,7 +227,7 @@ async fn collect(body: Body, most: usize) -> Result<Bytes, Failed> {
     Ok(limited.collect().await.map_err(broken)?.to_bytes())
 }
 
-/// What a server's error answer says. Not all speak `Status`: proxies and load balancers have words of their own.
+/// Parses a server's error answer. Some proxies and load balancers do not send a `Status`.
 pub fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
     let seconds = headers
         .get(RETRY_AFTER)
@@ -236,7 +239,8 @@ pub fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
     let mut failed = Failed {
         code,
         retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX)),
-        // A gateway's or a timed out server's error does not say whether the request was carried out.
+        // An error of a gateway or of a server with a timeout does not say whether the request was
+        // carried out.
         not_done: code < 500,
         ..Failed::default()
     };

@@ -1,4 +1,5 @@
-//! Leader election on a `Lease`, with the semantics of the Go client, so that both can stand for the same lease.
+//! Leader election on a `Lease`, with the semantics of the Go client, so that both can compete for
+//! the same lease.
 
 mod lease;
 mod settings;
@@ -27,18 +28,18 @@ pub struct Leadership {
     elected: Option<Elected>,
 }
 
-/// What an election tells, and is told.
+/// The channels between an election and the rest of the process.
 #[derive(Debug, Clone)]
 struct Elected {
-    /// Until when this process leads unless it renews, or `None`.
+    /// The time until which this process leads unless it renews, or `None`.
     term: watch::Receiver<Option<Instant>>,
     /// The lease as it was taken, while this process leads.
     taken: watch::Receiver<Option<Taken>>,
-    /// Until when the lease is to be long enough for slow writes.
+    /// The time until which the lease must be long enough for slow writes.
     slow_until: Arc<watch::Sender<Option<Instant>>>,
 }
 
-/// What a leader without an election is granted for a write.
+/// The time for a write of a leader without an election.
 const UNCONTESTED: Duration = Duration::from_secs(60);
 
 impl Leadership {
@@ -79,8 +80,8 @@ impl Leadership {
         )
     }
 
-    /// The moment when leadership ends unless it is renewed, measured from before the last renewal was sent. `None` when another
-    /// process leads. No write may outlive it.
+    /// When leadership ends unless it is renewed, measured from before the last renewal was sent.
+    /// `None` if another process leads. No write may last longer.
     pub fn deadline(&self) -> Option<Instant> {
         let now = Instant::now();
         match &self.elected {
@@ -89,7 +90,8 @@ impl Leadership {
         }
     }
 
-    /// As [`Self::deadline`], once that is at least so far away: waits for a renewal, or for the end of leadership.
+    /// As [`Self::deadline`], but waits for a renewal until the deadline is at least this far away,
+    /// or for the end of leadership.
     pub async fn deadline_after(&self, least: Duration) -> Option<Instant> {
         let mut term = self.elected.as_ref().map(|elected| elected.term.clone());
         loop {
@@ -100,14 +102,15 @@ impl Leadership {
             tokio::select! {
                 () = tokio::time::sleep_until(deadline) => {}
                 changed = term.changed() => if changed.is_err() {
-                    // The election has ended, and renews no more.
+                    // The election has ended and renews no more.
                     return None;
                 }
             }
         }
     }
 
-    /// A write needed more time than the lease leaves: for some minutes the lease is taken for long enough.
+    /// Makes the lease long for some minutes, because a write needed more time than the lease
+    /// leaves.
     pub fn needs_time(&self) {
         let Some(elected) = &self.elected else { return };
         let now = Instant::now();
@@ -137,7 +140,7 @@ impl Leadership {
         let leads =
             |deadline: &Option<Instant>| deadline.is_some_and(|deadline| deadline > Instant::now());
         if term.wait_for(leads).await.is_err() {
-            // The election has ended and will not be won any more.
+            // The election has ended, and this process will not lead any more.
             std::future::pending::<()>().await;
         }
     }
@@ -158,8 +161,8 @@ impl Leadership {
     }
 }
 
-/// Stands for election until `stop`, then gives the lease back, and tells the next leader what `seen` says then. Poll the future
-/// all the time: it holds the lease.
+/// Competes for the lease until `stop`, then gives it back and records the result of `seen` for the
+/// next leader. Poll the future all the time, because it holds the lease.
 pub fn run(
     client: Client,
     settings: Settings,

@@ -1,4 +1,4 @@
-//! Events about workloads: counted instead of repeated, and never in anyone's way.
+//! Events about workloads: repeated ones are counted, and recording never blocks.
 
 mod correlate;
 mod owner;
@@ -21,7 +21,7 @@ use crate::object::EVENTS;
 use correlate::{Correlator, Series, Verdict};
 pub use owner::Owner;
 
-/// Takes events. Cheap to clone; what does not fit into its queue is dropped and counted.
+/// Records events. Cheap to clone; events that do not fit into its queue are dropped and counted.
 #[derive(Clone)]
 pub struct Recorder {
     queue: mpsc::Sender<Record>,
@@ -33,16 +33,16 @@ struct Record {
     event: Event,
 }
 
-/// Events that may wait.
+/// Most events that wait in the queue.
 const QUEUE: usize = 512;
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// For what is in the queue at the end.
+/// How long the queue is sent after `stop`.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What the apiserver takes.
+/// The apiserver's limit for a message.
 const LONGEST_MESSAGE: usize = 1024;
 
 impl Recorder {
-    /// A recorder, and the future that sends what it is told until `stop`.
+    /// A recorder, and the future that sends the recorded events until `stop`.
     ///
     /// `component` is the source that people see, `instance` this process.
     pub fn new(
@@ -100,7 +100,7 @@ impl Sender {
                 self.send(record).await;
             }
         };
-        // What takes longer is lost: nobody waits for events.
+        // Events that take longer are lost, because the process must not wait for events.
         let _ = tokio::time::timeout(LAST_WORDS, rest).await;
     }
 
@@ -122,7 +122,7 @@ impl Sender {
             }
             Verdict::Create(series) => self.create(&regarding, &event, series).await,
             Verdict::Count(series) => match self.count(&regarding, series).await {
-                // Events live for an hour.
+                // The event has expired; events live for an hour.
                 Err(failed) if failed.code == 404 => self.create(&regarding, &event, series).await,
                 done => done,
             },

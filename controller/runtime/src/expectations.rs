@@ -1,15 +1,20 @@
-//! What was written and has not come back through the feed yet.
+//! Expectations: writes that have not come back through the feed yet.
 //!
-//! A workload must not be decided on from a store that lacks its own last writes: it would create the same pod twice. So every
-//! write is entered here before it is sent, confirmed with the server's answer, or taken back if the server refused it. An entry
-//! is settled when the store has the object in the written version or a later one, or, for an object that came and went in
-//! between, when the store has passed that version. No event can be missed that way: the store is asked, not told.
+//! A workload must not be reconciled from a store that lacks the workload's own last writes.
+//! Otherwise the controller would create the same pod twice. So every write is entered here before
+//! it is sent. It is confirmed with the server's answer, or removed if the server refused it. An
+//! entry is settled when the store has the object in the written version or a later one. For an
+//! object that was created and deleted in between, it is settled when the store has passed that
+//! version. No event can be missed, because the entries are checked against the store and not
+//! against events.
 //!
-//! An owner waits for all of its own writes, and for those of its objects that others made once the server has answered them: what
-//! is still under way there the preconditions of its own writes tell of.
+//! An owner waits for all of its own writes. It also waits for writes of other owners to its
+//! objects, once the server has answered them. Preconditions of its own writes detect other owners'
+//! writes that are still under way.
 //!
-//! A write without an answer may have happened or not, and a feed can fall behind. After a time in doubt the object is read from
-//! the apiserver and put into the store, which settles the entry either way.
+//! A write without an answer may have happened or not, and a feed can fall behind. After a time in
+//! doubt the object is read from the apiserver and put into the store, which settles the entry
+//! either way.
 
 mod entries;
 pub(crate) mod followed;
@@ -33,7 +38,7 @@ use crate::store::{Store, is_before, reaches};
 use entries::{Entries, Entry, Want};
 use followed::{Followed, Followee};
 
-/// What is expected, by the uid of the owner that is decided on.
+/// The expectations of all owners, by the owner's uid.
 pub struct Expectations {
     entries: Mutex<Entries>,
     followed: Mutex<HashMap<Resource, Followee>>,
@@ -43,31 +48,33 @@ pub struct Expectations {
 /// Versions of objects by the plural of their resource.
 pub type Versions = BTreeMap<String, Box<str>>;
 
-/// How things stand with an owner's writes.
+/// The state of an owner's writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// The stores have everything: decide.
+    /// The stores have everything, so that the owner may be reconciled.
     Settled,
-    /// Do not decide yet. The object's event wakes the key; look again after this time in case it never comes.
+    /// The owner must not be reconciled yet. The object's event wakes the key; check again after
+    /// this time in case the event never comes.
     Waiting(Duration),
-    /// In doubt for too long: call [`Expectations::settle`].
+    /// A write is in doubt for too long: call [`Expectations::settle`].
     Doubtful,
 }
 
-/// An owner that waits for its writes asks again after this time.
+/// An owner that waits for its writes is checked again after this time.
 const AT_LATEST: Duration = Duration::from_secs(1);
 
-/// A write under way. Dropped without an answer it stays in doubt until the object is read.
+/// A write under way. If it is dropped without an answer, it stays in doubt until the object is
+/// read.
 #[must_use]
 pub struct Ticket {
     expectations: Arc<Expectations>,
     deadline: Instant,
-    /// 0 when nobody follows the resource.
+    /// 0 if no store follows the resource.
     id: u64,
 }
 
 impl Expectations {
-    /// Nothing expected. An entry is in doubt after `doubt` (30 s is a good value).
+    /// Creates empty expectations. An entry is in doubt after `doubt` (30 s is a good value).
     pub fn new(doubt: Duration) -> Arc<Self> {
         Arc::new(Self {
             entries: Mutex::default(),
@@ -76,8 +83,8 @@ impl Expectations {
         })
     }
 
-    /// From now on writes of this resource are expected in this store, which a feed must keep. Writes of other resources are not
-    /// waited for.
+    /// Expects writes of this resource in this store from now on. A feed must keep the store.
+    /// Writes of other resources are not expected.
     pub fn follow<T: Object>(&self, store: &Arc<Store<T>>) {
         let followee = Followee {
             resource: T::RESOURCE,
@@ -86,12 +93,13 @@ impl Expectations {
         self.followed.lock().insert(T::RESOURCE, followee);
     }
 
-    /// All that is followed.
+    /// All followed stores.
     pub(crate) fn followed(&self) -> Vec<Followee> {
         self.followed.lock().values().cloned().collect()
     }
 
-    /// Enters a write of an object, for an owner, before it is sent. After `deadline` the server does not carry it out any more.
+    /// Enters a write of an object, for an owner, before it is sent. After `deadline` the server
+    /// does not carry the write out any more.
     pub fn enter(
         self: &Arc<Self>,
         owner: &str,
@@ -121,7 +129,7 @@ impl Expectations {
         ticket
     }
 
-    /// Whether the owner may be decided on. Drops what is settled.
+    /// The state of the owner's writes. Drops settled entries.
     pub fn standing(&self, owner: &str) -> Standing {
         let mut entries = self.lock();
         entries.remove_where(owner, |entry| !self.is_unseen(entry));
@@ -134,7 +142,8 @@ impl Expectations {
         }
     }
 
-    /// Reads what is in doubt for too long from the apiserver into the stores, and forgets it.
+    /// Reads the objects of overdue entries from the apiserver into the stores, and drops the
+    /// entries.
     pub async fn settle(&self, client: &Client, owner: &str) -> Result<(), Failed> {
         let now = Instant::now();
         let doubtful =
@@ -152,8 +161,9 @@ impl Expectations {
         Ok(())
     }
 
-    /// `Settled` for good: `None` if the owner may be decided on now, else when to ask again: at the latest then, for not all
-    /// that settles a write is news to its owner. Settles what is in doubt.
+    /// Settles overdue entries and returns `None` if the owner may be reconciled now. Otherwise
+    /// returns when to check again at the latest, because some events that settle a write do not
+    /// trigger its owner.
     pub async fn ready(&self, client: &Client, owner: &str) -> Result<Option<Duration>, Failed> {
         if self.standing(owner) == Standing::Doubtful {
             self.settle(client, owner).await?;
@@ -165,8 +175,9 @@ impl Expectations {
         })
     }
 
-    /// Has the server answered a write of one of these objects, made for another owner than this one, that is not seen in them?
-    /// A pod has several writers, and what one of them did to it counts for all.
+    /// Whether the server has answered a write to one of these objects for another owner which the
+    /// objects do not show yet. A pod has several writers, and a write by one of them counts for
+    /// all.
     pub fn others_wrote<T: Object>(&self, owner: &str, objects: &[Arc<T>]) -> bool {
         let entries = self.lock();
         let is_unseen = |object: &T, want: &Want| match want {
@@ -181,11 +192,13 @@ impl Expectations {
         })
     }
 
-    /// By resource, the version of the newest write that the stores have seen, of a deletion, too, or that was answered. Whoever has
-    /// seen those knows what was decided on here, and what came of it. A resource is left out where that is not known: of a write
-    /// without an answer, and of a deletion of our own that was not seen yet, whose answer has no version.
+    /// The version, by resource, of the newest write that the stores have seen or the server has
+    /// answered, deletions included. A process that has seen these versions knows this leader's
+    /// decisions and their results. A resource is missing if its version is unknown: after a write
+    /// without an answer, or an unseen deletion of our own, whose answer has no version.
     pub fn newest_versions(&self) -> Versions {
-        // Writes first: one that a store shows only after this look is among its objects at the next.
+        // Reads the writes first. A write that a store shows only afterwards is among its objects
+        // in the next call.
         let mut unseen: HashMap<Resource, Option<Box<str>>> = HashMap::new();
         for entry in self.lock().all().filter(|entry| self.is_unseen(entry)) {
             let newest = unseen
@@ -219,17 +232,18 @@ impl Expectations {
         self.lock().len()
     }
 
-    /// Lets a metric tell how many there are. What is settled counts until its owner is looked at.
+    /// Registers a metric with the number of entries. A settled entry counts until its owner is
+    /// checked.
     pub fn register(self: &Arc<Self>, registry: &mut Registry) {
         registry.register_collector(Box::new(Awaited(self.clone())));
     }
 
-    /// The owner is gone.
+    /// Drops all entries of a deleted owner.
     pub fn forget(&self, owner: &str) {
         self.lock().remove_where(owner, |_| true);
     }
 
-    /// The store that follows it has not seen it yet.
+    /// Whether the store that follows the resource has not seen the write yet.
     fn is_unseen(&self, entry: &Entry) -> bool {
         self.followed_store(&entry.resource)
             .is_some_and(|store| !is_settled(entry, &*store))
@@ -275,12 +289,12 @@ impl Ticket {
         });
     }
 
-    /// The server deleted the object, or began to.
+    /// The server deleted the object, or began the deletion.
     pub fn deleted(mut self, uid: &str) {
         self.answered(Want::Gone { uid: uid.into() });
     }
 
-    /// The server refused: nothing happened.
+    /// The server refused the write, so that nothing happened.
     pub fn refused(mut self) {
         let id = std::mem::take(&mut self.id);
         self.expectations.lock().remove(id);
@@ -317,7 +331,7 @@ fn is_settled(entry: &Entry, store: &dyn Followed) -> bool {
         (Want::Version { uid, version }, Some(seen)) if seen.uid == *uid => {
             reaches(&seen.version, version)
         }
-        // Not there: not yet, or no more.
+        // The object is not in the store: not created there yet, or deleted already.
         (Want::Version { version, .. }, _) => store
             .position()
             .is_some_and(|position| reaches(&position, version)),

@@ -1,8 +1,10 @@
-//! Keeps a store equal to what the apiserver has: a list, then a watch, for any slim type.
+//! Keeps a store equal to the apiserver's objects: a list, then a watch, for any slim type.
 //!
-//! Where the server streams lists, both are one request and no page is ever held in memory. A connection that breaks is resumed
-//! where it was; when the server no longer knows that place, everything is listed again, and what is gone is told as deleted.
-//! A place that is ahead of the server is none either: its history went backwards ([`history`]).
+//! If the server streams lists, both are one request and no page is ever in memory. A broken
+//! connection resumes at its last version. If the server no longer knows that version, the feed
+//! lists everything again, and the store deletes objects that the list does not show. The feed also
+//! lists again if its version is newer than the server's, because the server's history went
+//! backwards ([`history`]).
 
 mod history;
 mod limits;
@@ -26,28 +28,32 @@ use crate::store::event::Odd;
 use crate::store::{Store, is_before, reaches};
 use limits::limits;
 
-/// What a feed follows, and how.
+/// The objects that a feed follows, and how.
 #[derive(Clone)]
 pub struct Options<T> {
-    /// The kind, where objects of several kinds are read into one type; else that of the type.
+    /// The kind, if objects of several kinds are read into one type; otherwise the kind of the
+    /// type.
     pub resource: Resource,
-    /// One namespace, or all if empty.
+    /// One namespace; empty for all.
     pub namespace: String,
     /// Label selector; empty for everything.
     pub labels: String,
     /// Field selector; empty for everything.
     pub fields: String,
-    /// Objects for which this is false are not stored; one that stops being kept is deleted from the store.
+    /// Objects for which this is false are not stored; a stored object for which it becomes false
+    /// is deleted from the store.
     pub keep: fn(&T) -> bool,
-    /// Objects in a page of a list, where the server has no streaming lists.
+    /// Objects per page of a list, if the server has no streaming lists.
     pub page: u32,
-    /// Ask for a streaming list first.
+    /// Whether to try a streaming list first.
     pub streaming: bool,
-    /// A watch without a byte for so long is given up. The apiserver sends a bookmark about every minute.
+    /// How long a watch may be silent before the feed ends it. The apiserver sends a bookmark about
+    /// every minute.
     pub idle: Duration,
-    /// The most bytes that the spec of an object of ours may have; one that has more cannot be decoded.
+    /// The most bytes of the spec of an object of Berth's kinds; a larger one counts as unreadable.
     pub object_max_bytes: usize,
-    /// Told of objects that cannot be decoded. The store keeps what it had of them, if anything.
+    /// A hook for unreadable objects. The store keeps an earlier version of such an object, if it
+    /// had one.
     pub odd: Option<OddHook>,
     /// From [`crate::metrics::Metrics::feed`].
     pub metrics: FeedMetrics,
@@ -74,7 +80,8 @@ impl<T: Object> Default for Options<T> {
     }
 }
 
-/// Follows until `stop`. Errors are logged and tried again for ever: whether there is news shows in [`Store::sync_state`].
+/// Follows until `stop`. Errors are logged and retried forever; [`Store::sync_state`] says whether
+/// the store is complete.
 pub async fn run<T: Object>(
     client: Client,
     store: Arc<Store<T>>,
@@ -89,10 +96,9 @@ pub async fn run<T: Object>(
     }
 }
 
-/// Lists once into the store, without a watch: for commands that look and leave.
+/// Lists once into the store, without a watch, for commands that read once and end.
 ///
-/// # Errors
-/// The server's answer, or what went wrong on the way.
+/// # Errors The server's answer, or a failure of the connection.
 pub async fn load<T: Object>(
     client: Client,
     store: Arc<Store<T>>,
@@ -127,15 +133,17 @@ struct Feed<T> {
     store: Arc<Store<T>>,
     options: Options<T>,
     streaming: bool,
-    /// Believe the next list even where it shows older versions than the store has: the server's history went backwards.
+    /// Accept the next list even if it has older versions than the store, because the server's
+    /// history went backwards.
     force: bool,
-    /// Something was received since the last failure.
+    /// Whether anything was received since the last failure.
     progress: bool,
     /// How often in a row the server said that it does not know the kind.
     unknown: u32,
-    /// A watch was cut short: who answers the next one may have another history.
+    /// Whether a watch was cut short, so that the server of the next watch may have another
+    /// history.
     doubt: bool,
-    /// The server ends the watch then, not before.
+    /// When the server is to end the watch, and not earlier.
     watch_ends: Option<Instant>,
 }
 
@@ -144,7 +152,7 @@ struct Feed<T> {
 enum End {
     /// The server closed it, as it does every few minutes.
     Closed,
-    /// The server does not know the version to go on from: list again.
+    /// The server does not know the version to continue from: list again.
     Expired,
     /// The server does not stream lists.
     NotStreaming,
@@ -226,8 +234,9 @@ impl<T: Object> Feed<T> {
         }
     }
 
-    /// The kind is not served: its CustomResourceDefinition is not installed, or not yet. One such answer may come from
-    /// a server that is just starting; from the second on there is nothing of this kind, and the feed waits for it.
+    /// The kind is not served: its CustomResourceDefinition is not installed, or not yet. One such
+    /// answer may come from a server that is starting. From the second one on the kind counts as
+    /// missing, and the feed waits for it.
     fn not_served(&mut self, failed: &Failed) {
         self.unknown += 1;
         if self.unknown != NOT_SERVED_AFTER {
@@ -259,7 +268,7 @@ impl<T: Object> Feed<T> {
         self.watch(position).await
     }
 
-    /// A list has ended at this version.
+    /// Handles the end of a list at this version.
     fn listed(&mut self, version: &str) -> bool {
         let before = self.store.position();
         self.progress = true;
@@ -293,14 +302,16 @@ impl<T: Object> Feed<T> {
         }
     }
 
-    /// Takes out what is gone in this version.
+    /// Removes an object that was deleted in this version.
     fn remove(&self, (namespace, name): (&str, &str), uid: Option<&str>, version: &str) {
-        // First: nobody is to decide on a deletion that is not noted.
+        // The deletion is noted first, because no decision may see the object gone while the
+        // deletion is not noted.
         self.store.note_deletion(version);
         self.store.remove(namespace, name, uid);
     }
 
-    /// An object that cannot be decoded: what the store had of it stays, nobody decides on it, and it takes no other with it.
+    /// Handles an unreadable object. The store keeps its earlier version, no decision uses it, and
+    /// other objects are not affected.
     fn odd(&self, odd: &Odd) {
         let (
             kind,
@@ -336,7 +347,7 @@ impl<T: Object> Feed<T> {
         }
     }
 
-    /// A read of what the options choose.
+    /// A request for the objects that the options select.
     fn request(&self, parameters: &[(&str, &str)]) -> Result<Request<Vec<u8>>, Failed> {
         let selectors = [
             ("labelSelector", &*self.options.labels),
@@ -351,18 +362,19 @@ impl<T: Object> Feed<T> {
     }
 }
 
-/// A watch that goes on from `position` tells of this version again. An object that is gone by now would come back with it.
+/// Whether a watch that resumes at `position` reports this version again. An object that is gone by
+/// now would come back with it.
 fn is_told(position: Option<&str>, version: &str) -> bool {
     position.is_some_and(|position| reaches(position, version))
 }
 
 const WENT_BACK: &str = "the server's history went backwards, was etcd restored? Listing again";
-/// How many answers in a row that the kind is not known are believed.
+/// After so many answers in a row the kind counts as missing.
 const NOT_SERVED_AFTER: u32 = 2;
-/// A watch that the server ends sooner is a sign of trouble.
+/// A watch that the server ends earlier than this is a sign of trouble.
 const MIN_WATCH: Duration = Duration::from_secs(5);
 
-/// Doubles from 100 ms to 10 s.
+/// The wait after failures: doubles from 100 ms to 10 s.
 fn pause(failures: u32) -> Duration {
     const MOST: Duration = Duration::from_secs(10);
     Duration::from_millis(50)
@@ -370,7 +382,7 @@ fn pause(failures: u32) -> Duration {
         .min(MOST)
 }
 
-/// Between half and all of it, so that many clients do not come back at once.
+/// Between half and all of the wait, so that many clients do not reconnect at once.
 fn jittered(wait: Duration) -> Duration {
     wait.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

@@ -1,10 +1,13 @@
-//! From one leader to the next: nothing is decided before the stores have seen what the leader before wrote.
+//! The handover from one leader to the next: the new leader reconciles nothing before its stores
+//! have seen the old leader's writes.
 //!
-//! Every write of the leader before ended before its lease did: it is older than the version in which the lease was given back,
-//! or else the one in which this process took it. A store has seen it when its position has passed that version; in a process
-//! that begins when the one before has ended, with its first list. A resource of which nothing changes tells no position for
-//! a minute; there, the leader that gave the lease back says which version the newest write had that it has seen, and after one
-//! that did not, one list does. The store has seen that one soon, or has already.
+//! Every write of the old leader ended before its lease did. So it is older than the version in
+//! which the lease was given back, or otherwise the version in which this process took the lease. A
+//! store has seen the write when its position has passed that version; in a process that starts
+//! after the old one has ended, with its first list. The position of an unchanged resource may stay
+//! the same for a minute. For such a resource, a leader that gives the lease back records the
+//! version of the newest write that it has seen. Without this record one list returns the newest
+//! version, which the store has seen already or sees soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,29 +25,30 @@ use crate::expectations::followed::Followee;
 use crate::object::compare_versions;
 use crate::store::{is_before, reaches};
 
-/// How often a store is asked how far it is.
+/// How often a store's position is read.
 const POLL: Duration = Duration::from_millis(10);
-/// A store with so many objects is one of which events come all the time: it is given a while before they are listed.
+/// A store with this many objects gets events all the time, so that the handover waits a while
+/// before a list.
 const MANY: usize = 1000;
-/// That while.
+/// How long it waits before such a list.
 const BEFORE_A_LIST_OF_MANY: Duration = Duration::from_millis(500);
 /// The wait after a list that failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// Objects of one page: a page is in memory while it is read, managed fields and all.
+/// Objects per page: a page is in memory while it is read, with its managed fields.
 const PAGE: usize = 100;
 
 type Version = Option<Box<str>>;
 
-/// Whether the stores have seen what the leaders before this process wrote.
+/// Whether the stores have seen the writes of the leaders before this process.
 #[derive(Debug, Clone)]
 pub struct Handover {
-    /// The lease as it was taken, and the version of the lease up to which the stores have seen everything; `None` without an
-    /// election: nobody led before.
+    /// The lease as it was taken, and the version of the lease up to which the stores have seen
+    /// everything. `None` without an election, because then no process led before.
     versions: Option<(watch::Receiver<Option<Taken>>, watch::Receiver<Version>)>,
 }
 
 impl Handover {
-    /// For a process without an election, or one that decides nothing.
+    /// For a process without an election, or one that reconciles nothing.
     pub fn from_nobody() -> Self {
         Self { versions: None }
     }
@@ -60,7 +64,7 @@ impl Handover {
         )
     }
 
-    /// True when the stores have seen it all, and this process leads.
+    /// True when the stores have seen all writes of earlier leaders, and this process leads.
     pub(crate) fn is_complete(&self) -> bool {
         let Some((taken, seen)) = &self.versions else {
             return true;
@@ -68,7 +72,8 @@ impl Handover {
         is_seen(&taken.borrow(), &seen.borrow())
     }
 
-    /// Waits until the stores have seen it all. Ends only while this process leads: wait for the end of that, too.
+    /// Waits until the stores have seen all writes of earlier leaders. It returns only while this
+    /// process leads, so that the caller must also wait for the end of leadership.
     pub async fn complete(&self) {
         let Some((mut taken, mut seen)) = self.versions.clone() else {
             return;
@@ -82,7 +87,7 @@ impl Handover {
                 changed = seen.changed() => (Ok(()), changed),
             };
             if of_lease.is_err() || of_stores.is_err() {
-                // The election has ended and will not be won any more.
+                // The election has ended, and this process will not lead any more.
                 std::future::pending::<()>().await;
             }
         }
@@ -95,8 +100,8 @@ fn is_seen(taken: &Option<Taken>, seen: &Version) -> bool {
         .is_some_and(|taken| Some(&taken.version) == seen.as_ref())
 }
 
-/// What tells a process that it may decide, and the future that finds out, until `stop`. Follow every store first
-/// ([`Expectations::follow`]).
+/// The handover state of a process, and the future that updates it until `stop`. Follow every store
+/// first ([`Expectations::follow`]).
 pub fn run(
     client: Client,
     leadership: &Leadership,
@@ -133,7 +138,8 @@ async fn catch_up_again_and_again(
                 return std::future::pending().await;
             };
             let began = Instant::now();
-            // Also what no leader writes: one who sees a NodeImage, and not the node that it was made for, would delete it.
+            // Includes resources that no leader writes. A leader that sees a NodeImage but not yet
+            // its node would delete the NodeImage.
             let followed = expectations.followed().into_iter();
             let lister = Lister {
                 client: client.clone(),
@@ -149,14 +155,15 @@ async fn catch_up_again_and_again(
         tokio::select! {
             () = caught_up => {}
             changed = taken.changed() => if changed.is_err() {
-                // Nobody stands for election any more.
+                // The election has ended.
                 return std::future::pending().await;
             },
         }
     }
 }
 
-/// Waits until a store has seen every write that is older than the lease, or what the leader before had seen and written.
+/// Waits until a store has seen every write that is older than the lease, or the newest version
+/// that the old leader recorded.
 async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
     let (store, kind, version) = (&followee.store, followee.resource.kind, &*lease.version);
     let told = lease.seen.get(followee.resource.plural);
@@ -169,7 +176,8 @@ async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
     let (mut newest, mut last): (Option<Box<str>>, Option<Box<str>>) = (None, None);
     loop {
         if let Some(position) = store.position() {
-            // The server's history went backwards: what was the newest object may never have been.
+            // The server's history went backwards, so that the newest object may never have
+            // existed.
             if last.is_some_and(|last| is_before(&position, &last)) {
                 newest = None;
             }
@@ -204,20 +212,22 @@ async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
     }
 }
 
-/// Versions that cannot be compared are of two histories: nothing of the other is waited for.
+/// Versions that cannot be compared belong to two histories, so that waiting would never end.
 fn has_passed(position: &str, version: &str) -> bool {
     reaches(position, version) || compare_versions(position, version).is_none()
 }
 
-/// Lists one resource at a time, on the connection that the lease was taken with: a handshake takes longer than a list.
+/// Lists one resource at a time, on the connection of the lease, because a handshake takes longer
+/// than a list.
 struct Lister {
     client: Client,
     turn: Semaphore,
 }
 
 impl Lister {
-    /// The version of the object that was written last. What was deleted has none: a pod that is taken to be there is deleted
-    /// again, which changes nothing, or not replaced yet. Of many pages no more are asked for once it `is_needless`.
+    /// The version of the newest object. Deleted objects have none: a pod that the store still has
+    /// is deleted again, which changes nothing, or is replaced later. Once `is_needless` is true,
+    /// no further page is read.
     async fn newest_version(
         &self,
         followee: &Followee,
@@ -231,7 +241,7 @@ impl Lister {
             let page = match metadata::page(&self.client, &followee.resource, "", &parameters).await
             {
                 Ok(page) => page,
-                // The server does not know the kind: there is none of it.
+                // The server does not know the kind, so that it has no objects.
                 Err(failed) if failed.code == 404 => return Ok(newest),
                 Err(failed) => return Err(failed),
             };

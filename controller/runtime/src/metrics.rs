@@ -105,7 +105,7 @@ pub struct QueueMetrics {
 }
 
 impl QueueMetrics {
-    /// Metrics that nobody reads.
+    /// Metrics outside of any registry.
     pub fn unread() -> Self {
         Self {
             depth: Gauge::default(),
@@ -181,7 +181,7 @@ impl Feeds {
 }
 
 impl Metrics {
-    /// Registers everything; `extend` adds series of the caller's own, e.g. the progress of rollouts.
+    /// Registers everything; `extend` adds the caller's own series, e.g. the progress of rollouts.
     pub fn new(extend: impl FnOnce(&mut Registry)) -> Arc<Self> {
         let mut registry = Registry::default();
         let r = &mut registry;

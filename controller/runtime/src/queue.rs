@@ -1,5 +1,5 @@
-//! A queue of keys: each is in it at most once, and no two workers have the same key at a time. Namespaces take turns, so that no
-//! tenant's objects wait behind all of another's.
+//! A queue of keys. Each key is in it at most once, and no two workers have the same key at a time.
+//! Namespaces take turns, so that no tenant's objects wait behind all objects of another tenant.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::metrics::QueueMetrics;
 
-/// A key waits for no longer than this: what is asked for comes from objects, and the clock has an end.
+/// The longest wait of a key. Waits come from users' objects, and an unlimited wait could overflow
+/// the clock.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long a key waits after a failure: `first · 2ⁿ`, at most `most`.
@@ -43,13 +44,14 @@ impl Backoff {
     }
 }
 
-/// What a work queue holds.
+/// The key type of a work queue.
 pub trait QueueKey: Clone + Eq + Hash {
-    /// Whose turn it is for the key: its namespace.
+    /// The namespace of the key. Namespaces take turns.
     fn namespace(&self) -> &str;
 }
 
-/// A work queue. Namespaces take turns; of each, first in, first out. A key that is added while a worker has it comes again after that.
+/// A work queue. Namespaces take turns, and each namespace is first in, first out. A key that is
+/// added while a worker has it is queued again afterwards.
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     wake: Notify,
@@ -59,7 +61,7 @@ pub struct Queue<K> {
 
 struct State<K> {
     ready: Ready<K>,
-    /// Waiting in `ready`, or to be put there when its worker is done.
+    /// Keys that are in `ready`, or that are put there when their worker is done.
     dirty: HashSet<K>,
     running: HashSet<K>,
     later: BTreeMap<(Instant, u64), K>,
@@ -69,7 +71,7 @@ struct State<K> {
     closed: bool,
 }
 
-/// Keys that wait for a worker, each since when.
+/// Keys that wait for a worker, and since when.
 struct Ready<K> {
     of: BTreeMap<String, VecDeque<(K, Instant)>>,
     /// The namespaces in `of`, the next one first.
@@ -114,10 +116,11 @@ impl<K: QueueKey> Ready<K> {
     }
 }
 
-/// What a key's failures in a row come to.
+/// A key's failures in a row.
 struct Failures {
     count: u32,
-    /// When its back-off is over. What fails before that was woken by an event, which makes the back-off no longer.
+    /// When its back-off is over. A failure before that time came from an event and does not make
+    /// the back-off longer.
     due: Instant,
 }
 
@@ -125,7 +128,7 @@ struct Failures {
 pub struct Work<K: QueueKey> {
     /// The key.
     pub key: K,
-    /// How many times in a row it has failed before, each after the back-off of the last.
+    /// How many times in a row it has failed before, counting one failure per back-off.
     pub failures: u32,
     queue: Arc<Queue<K>>,
     since: Instant,
@@ -164,7 +167,8 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
-    /// Adds a key after a while, at most a day. Of several such wishes the earliest counts; taking the key clears it.
+    /// Adds a key after a while, at most a day. Of several calls the earliest time counts; taking
+    /// the key clears it.
     pub fn add_after(&self, key: K, wait: Duration) {
         if wait.is_zero() {
             return self.add(key);
@@ -176,7 +180,8 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
-    /// Adds a key after its back-off, which doubles with every failure in a row that comes when it is over. Returns the wait.
+    /// Adds a key after its back-off, which doubles with every failure in a row after the previous
+    /// back-off. Returns the wait.
     pub fn retry(&self, key: K) -> Duration {
         let now = Instant::now();
         let wait = {
@@ -196,12 +201,13 @@ impl<K: QueueKey> Queue<K> {
         wait
     }
 
-    /// The key did well: its back-off starts from the beginning again.
+    /// Resets the key's back-off after a success.
     pub fn forget(&self, key: &K) {
         self.lock().failures.remove(key);
     }
 
-    /// In how long a key comes again, and how many times in a row it has failed; `None` unless it waits for its time alone.
+    /// The time until a key is queued again, and how many times in a row it has failed; `None`
+    /// unless the key only waits for that time.
     pub fn waits(&self, key: &K) -> Option<(Duration, u32)> {
         let state = self.lock();
         if state.dirty.contains(key) || state.running.contains(key) {
@@ -222,7 +228,7 @@ impl<K: QueueKey> Queue<K> {
         self.len() == 0
     }
 
-    /// The next key, when there is one. `None` once the queue is closed.
+    /// The next key; waits until there is one. `None` once the queue is closed.
     pub async fn take(self: &Arc<Self>) -> Option<Work<K>> {
         loop {
             let next = {
@@ -248,11 +254,12 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
-    /// Ends it: nothing is added or taken any more.
+    /// Closes the queue: no key can be added or taken any more.
     pub fn close(&self) {
         self.lock().closed = true;
         self.metrics.depth.set(0);
-        // One permit for a worker that is about to wait, and a call for those that do.
+        // `notify_one` leaves a permit for a worker that is about to wait, `notify_waiters` wakes
+        // the waiting ones.
         self.wake.notify_one();
         self.wake.notify_waiters();
     }

@@ -1,4 +1,4 @@
-//! Objects in memory, as the apiserver last showed them.
+//! Objects in memory, as the apiserver last sent them.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -33,14 +33,14 @@ use undecoded::Undecoded;
 pub(crate) use version::is_before;
 pub use version::reaches;
 
-/// What happened to an object. Subscribers see it after the store has changed.
+/// A change of one object. Subscribers get it after the store has changed.
 #[derive(Debug, Clone)]
 pub enum Change<T> {
     /// The object is new or differs from the one before.
     Applied {
         /// The version before, if the store had one.
         old: Option<Arc<T>>,
-        /// What the store has now.
+        /// The object in the store now.
         new: Arc<T>,
     },
     /// The object is gone, or the feed's filter no longer keeps it.
@@ -52,7 +52,7 @@ pub enum Change<T> {
     Synced,
 }
 
-/// Tells when a store holds everything for the first time. See [`Store::sync_state`].
+/// Signals when a store is complete for the first time. See [`Store::sync_state`].
 pub type SyncState = watch::Receiver<bool>;
 
 type Hook<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
@@ -60,26 +60,27 @@ type UnreadableHook = Arc<dyn Fn(&Odd) + Send + Sync>;
 
 struct Held<T> {
     object: Arc<T>,
-    /// The list that showed it last; what a later list does not show is gone.
+    /// The last list that showed the object; an object that a later list does not show is gone.
     list: u32,
 }
 
 struct Inner<T> {
     objects: HashTable<Held<T>>,
     indexed: Vec<HashMap<Box<str>, HashTable<Arc<T>>>>,
-    /// Objects that exist and cannot be decoded in the version that they have now.
+    /// Objects that exist but are unreadable in their present version.
     unreadable: Undecoded,
     list: u32,
-    /// The list under way is believed even where it shows older versions.
+    /// Whether to accept older versions from the list under way.
     force: bool,
-    /// Of what the list under way shows older versions. `None` between lists.
+    /// The objects of which the list under way shows older versions. `None` between lists.
     older: Option<HashSet<(Box<str>, Box<str>)>>,
     position: Option<Box<str>>,
-    /// Whatever is to be seen here is of this version or an older one, or of the position.
+    /// The newest version that any object in the store may have had; the store's position may be
+    /// newer still.
     newest: Newest,
     /// The version of the newest deletion that the feed has shown.
     last_deletion: Option<Box<str>>,
-    /// The server does not know the kind.
+    /// Whether the server does not know the kind.
     missing: bool,
 }
 
@@ -95,7 +96,8 @@ pub struct Store<T> {
 }
 
 impl<T: Owned> Index<T> {
-    /// By the uid of the owner. Only [`Store::owned_by`] reads it, for an uid alone says nothing.
+    /// By the uid of the owner. Only [`Store::owned_by`] reads it, because a uid alone proves no
+    /// ownership.
     const OWNER: Self = Self::new("owner", |object| object.owner().map(|owner| owner.uid));
 }
 
@@ -105,7 +107,7 @@ impl<T: Owned> Store<T> {
         Self::new(&[&[Index::OWNER], indexes].concat())
     }
 
-    /// The objects of this owner: in its namespace, with its uid, and of its group and kind. In no order.
+    /// The objects of this owner: in its namespace, with its uid, group and kind. In no order.
     pub fn owned_by(&self, owner: &OwnerKey<'_>) -> Vec<Arc<T>> {
         let mut claimed = self.by_index(&Index::OWNER, owner.uid);
         let owns = |object: &T| {
@@ -143,14 +145,15 @@ impl<T: Object> Store<T> {
         })
     }
 
-    /// From now on, whoever reads an object for the store weighs it first. Only the first word counts.
+    /// Sets the size limits that are checked before an object is read for the store. Only the first
+    /// call counts.
     pub(crate) fn set_limits(&self, limits: Option<Limits>) {
         if let Some(limits) = limits {
             let _known = self.limits.set(limits);
         }
     }
 
-    /// What an object may be at most to be read; `None` where it may be anything.
+    /// The size limits for an object; `None` if there are none.
     pub(crate) fn limits(&self) -> Option<&Limits> {
         self.limits.get()
     }
@@ -230,8 +233,9 @@ impl<T: Object> Store<T> {
         self.tell(changes);
     }
 
-    /// Takes in an object as it was read beside the feed. Nothing where the feed has passed its version: it has shown what
-    /// became of it since, and what is gone would come back for good.
+    /// Stores an object that was read outside of the feed. It is ignored if the feed has passed its
+    /// version, because the feed has seen its later changes, and a deleted object would come back
+    /// for good.
     pub(crate) fn apply_read(&self, object: T) {
         let changes = self.put(object, true);
         self.tell(changes);
@@ -249,7 +253,7 @@ impl<T: Object> Store<T> {
         if !inner.unreadable.make_way(&object, force) {
             return Vec::new();
         }
-        // A list that is under way has not shown what was read beside it.
+        // A list that is under way has not shown an object that was read outside of the feed.
         let list = if beside {
             inner.list.wrapping_sub(1)
         } else {
@@ -268,7 +272,8 @@ impl<T: Object> Store<T> {
                         is_before(object.resource_version(), held.object.resource_version());
                     note_older(&mut inner.older, &object, older);
                 }
-                // Also one that had the name before this one, of which the feed tells when this one was read beside it.
+                // This also ignores an older object that had the name before, which the feed
+                // reports after the newer one was read outside of it.
                 if !is_news(&*held.object, &object, force) {
                     return Vec::new();
                 }
@@ -290,7 +295,8 @@ impl<T: Object> Store<T> {
         self.index(inner, &new);
         inner.newest.raise(new.resource_version());
         match old {
-            // Deleted and created again under one name, between two looks.
+            // Deleted and created again under one name between two versions that the store has
+            // seen.
             Some(old) if old.uid() != new.uid() => {
                 vec![Change::Deleted { old }, Change::Applied { old: None, new }]
             }
@@ -364,7 +370,8 @@ fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
     object.name() == name && object.namespace() == namespace
 }
 
-/// A list shows an object in an older version than the store has, or, after that, in one that is not.
+/// Notes an object that a list shows in an older version than the store has, or, afterwards, in a
+/// newer one.
 fn note_older<T: Object>(
     noted: &mut Option<HashSet<(Box<str>, Box<str>)>>,
     object: &T,
@@ -381,7 +388,8 @@ fn note_older<T: Object>(
     };
 }
 
-/// False where the versions say that nothing changed, or, unless forced, that `new` is the older one.
+/// False if the versions say that nothing changed, or, unless forced, that `new` is the older
+/// version.
 fn is_news<T: Object>(old: &T, new: &T, force: bool) -> bool {
     match compare_versions(old.resource_version(), new.resource_version()) {
         Some(Ordering::Less) | None => true,

@@ -1,5 +1,5 @@
-//! The tasks of which a process consists. One that ends before it is asked to ends the process: what goes on with a store that
-//! stands still, or without an election, does harm and looks well.
+//! The tasks of a process. A task that ends before the process stops ends the whole process. A
+//! process with a frozen store or without an election would do harm and look healthy.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -14,13 +14,13 @@ use tokio_util::task::TaskTracker;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {task} {how}: the process ends")]
 pub struct Ended {
-    /// Which.
+    /// The name of the task.
     pub task: Cow<'static, str>,
-    /// `ended by itself`, or that it failed or panicked, and with which words.
+    /// `ended by itself`, or that it failed or panicked, with the message.
     pub how: String,
 }
 
-/// Knows the tasks of a process by name. Clones share them.
+/// The tasks of a process, by name. Clones share them.
 #[derive(Clone)]
 pub struct Supervisor {
     stop: CancellationToken,
@@ -29,7 +29,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// No tasks yet. `stop` asks them all to end, and is cancelled when one ends before that.
+    /// Without tasks yet. `stop` asks all tasks to end. The supervisor cancels it when a task ends
+    /// earlier.
     pub fn new(stop: CancellationToken) -> Self {
         Self {
             stop,
@@ -38,12 +39,12 @@ impl Supervisor {
         }
     }
 
-    /// Asks all tasks to end.
+    /// The token that asks all tasks to end.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Starts a task that is to run until [`Self::stop`].
+    /// Starts a task that must run until [`Self::stop`].
     pub fn spawn(
         &self,
         task: impl Into<Cow<'static, str>>,
@@ -52,7 +53,7 @@ impl Supervisor {
         self.watch(task, tokio::spawn(work));
     }
 
-    /// Starts a task that is to run until `asked`, which is later than [`Self::stop`].
+    /// Starts a task that must run until `asked`, which is cancelled later than [`Self::stop`].
     pub fn spawn_until(
         &self,
         asked: &CancellationToken,
@@ -65,7 +66,7 @@ impl Supervisor {
         });
     }
 
-    /// Starts a task that is to run until [`Self::stop`], and may fail.
+    /// Starts a task that must run until [`Self::stop`], and may fail.
     pub fn spawn_fallible<E: Display>(
         &self,
         task: impl Into<Cow<'static, str>>,
@@ -78,7 +79,7 @@ impl Supervisor {
         });
     }
 
-    /// Watches a task that was started elsewhere and is to run until [`Self::stop`].
+    /// Watches a task that was started elsewhere and must run until [`Self::stop`].
     pub fn watch(&self, task: impl Into<Cow<'static, str>>, handle: JoinHandle<()>) {
         self.supervise(task.into(), self.stop.clone(), async {
             handle.await.map_err(describe)
@@ -116,7 +117,7 @@ impl Supervisor {
     /// Waits until all tasks have ended.
     ///
     /// # Errors
-    /// The first task that ended before it was asked to, or that panicked.
+    /// The first task that ended too early or panicked.
     pub async fn join(self) -> Result<(), Ended> {
         self.watched.close();
         self.watched.wait().await;

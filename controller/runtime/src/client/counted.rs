@@ -12,7 +12,7 @@ use tower::{BoxError, Service};
 
 use crate::metrics::Metrics;
 
-/// The transport, counted.
+/// The transport, with counted requests.
 #[derive(Clone)]
 pub(super) struct Counted<S> {
     inner: S,
@@ -25,15 +25,17 @@ impl<S> Counted<S> {
     }
 }
 
-/// An answer begins in this time: the apiserver itself takes a minute at most, and a watch begins at once.
+/// The longest time until an answer begins: the apiserver itself takes at most a minute, and a
+/// watch begins at once.
 const LONGEST: Duration = Duration::from_secs(65);
 
-/// A request under way. It is counted when this ends, also when nobody waits for the answer any more.
+/// A request under way. It is counted when this value is dropped, even if the caller no longer
+/// waits for the answer.
 struct Count {
     metrics: Arc<Metrics>,
     method: Method,
     resource: &'static str,
-    /// Once there is an answer.
+    /// Set once there is an answer.
     code: Option<StatusCode>,
 }
 
@@ -81,7 +83,7 @@ where
     }
 }
 
-/// The resources that Berth asks about, besides its own kinds.
+/// The resources that Berth requests in addition to its own kinds.
 const RESOURCES: [&str; 14] = [
     "configmaps",
     "controllerrevisions",
@@ -99,8 +101,9 @@ const RESOURCES: [&str; 14] = [
     "validatingwebhookconfigurations",
 ];
 
-/// The resource that a path is about: one of our kinds or of [`RESOURCES`], `other`, or nothing where a path is about none. A
-/// label that somebody else could choose would make a series for each choice, and none of them ever goes.
+/// The resource of a path: one of Berth's kinds or of [`RESOURCES`], `other`, or empty if the path
+/// has none. If a user could choose the label's value, each value would make a series, and no
+/// series is ever dropped.
 fn resource_of(path: &str) -> &'static str {
     let named = segment(path);
     if named.is_empty() {

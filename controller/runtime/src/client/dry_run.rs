@@ -1,4 +1,4 @@
-//! Creations that only try what the server would say.
+//! Dry-run creations, which only return the server's answer.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::{Failed, LARGEST_REFUSAL, collect, refusal, request, transport};
 
-/// What the server says of an object that it is asked to create by a dry run.
+/// The server's answer to a dry-run creation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DryRun {
-    /// The warnings, whether it is refused or not.
+    /// The warnings of an accepted or refused object.
     pub warnings: Vec<String>,
-    /// Why it is refused.
+    /// The reason of the refusal, if the server refuses the object.
     pub refusal: Option<Failed>,
 }
 
@@ -64,7 +64,7 @@ pub async fn dry_run(
         .unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
 
-/// The text of a warning, which stands behind a code and an agent: `299 - "text"`.
+/// The text of a warning, which follows a code and an agent: `299 - "text"`.
 fn warning(value: &HeaderValue) -> Option<String> {
     let (_, quoted) = value.to_str().ok()?.split_once('"')?;
     let text = quoted.rsplit_once('"').map_or(quoted, |(text, _)| text);

@@ -1,14 +1,14 @@
-//! A long decision leaves others their turn.
+//! Yields the thread after a long decision.
 
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-/// After a decision that took longer, whoever waits for the thread goes first.
+/// A longer decision is followed by a yield, so that other tasks of the thread run first.
 const BUDGET: Duration = Duration::from_millis(10);
 
-/// Decides, and lets others go on after a long decision.
+/// Decides, and yields to other tasks after a long decision.
 pub async fn decide<T>(is_large: bool, decide: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let decided = alone(is_large, decide);
@@ -18,8 +18,8 @@ pub async fn decide<T>(is_large: bool, decide: impl FnOnce() -> T) -> T {
     decided
 }
 
-/// Does what takes its time. Where that is known to be much it has its thread to itself: another takes over what waits for
-/// this one.
+/// Runs long work. If `is_large`, the work has its thread to itself: another thread takes over the
+/// tasks that wait for this one.
 pub fn alone<T>(is_large: bool, work: impl FnOnce() -> T) -> T {
     let can_move =
         || Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::MultiThread);

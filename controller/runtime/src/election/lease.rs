@@ -29,26 +29,26 @@ pub(super) struct Candidate {
     leads: Gauge,
     /// The lease as last read or written.
     lease: Option<Value>,
-    /// The lease that is being taken, where the holder before gave it back.
+    /// The lease that is being taken, if the previous holder gave it back.
     given_back: Option<Taken>,
-    /// What the next leader is told when the lease is given back.
+    /// The versions that the lease records for the next leader when it is given back.
     seen: Box<dyn Fn() -> Versions + Send + Sync>,
-    /// Another's lease, and when it was first seen in this version.
+    /// The lease of another holder, and when this version of it was first seen.
     rival: Option<Rival>,
 }
 
-/// A renewal that failed is tried again in this part of the time between two.
+/// A failed renewal is retried after this fraction of the time between two renewals.
 const SOONER: u32 = 5;
 
-/// What a candidate tells the rest of the process, and is told.
+/// The channels between a candidate and the rest of the process.
 pub(super) struct Channels {
-    /// Until when this process leads.
+    /// The time until which this process leads.
     pub(super) term: watch::Sender<Option<Instant>>,
     /// The lease as it was taken.
     pub(super) taken: watch::Sender<Option<Taken>>,
-    /// Tells of changes of the lease.
+    /// Signals changes of the lease.
     pub(super) news: watch::Receiver<()>,
-    /// Until when writes need more time than a short lease leaves.
+    /// The time until which writes need more time than a short lease leaves.
     pub(super) slow: watch::Receiver<Option<Instant>>,
 }
 
@@ -78,7 +78,8 @@ impl Candidate {
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            // Never cut short: a renewal that was carried out unheard could not be given back.
+            // A turn is never cut short, because a renewal whose answer was not read could not be
+            // given back.
             let wait = self.turn().await;
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -89,8 +90,8 @@ impl Candidate {
         self.release().await;
     }
 
-    /// Waits until the lease of another changes: it may be free. A leader knows what its own is; it waits until somebody asks
-    /// for more time.
+    /// Waits until the lease of another holder changes, because it may be free. A leader knows its
+    /// own lease; it waits for a request for more time.
     async fn changed(&mut self) {
         let leads = self.channels.term.borrow().is_some();
         let ended = match leads {
@@ -122,9 +123,10 @@ impl Candidate {
                 if !led {
                     tracing::info!(namespace, name, identity, "became leader");
                 }
-                // Also when somebody else led between two renewals.
+                // Also if another process led between two renewals.
                 if !led || claim == Claim::Take {
-                    // Who gives it back has ended its writes before. Of whom does not, the last one may be newer.
+                    // A holder that gives the lease back has ended its writes before. The last
+                    // write of any other holder may be newer.
                     let taken = self.given_back.take();
                     let unsaid = |version| Taken {
                         version,
@@ -140,11 +142,11 @@ impl Candidate {
             Ok(None) => self.step_down("another process holds the lease"),
             Err(failed) => {
                 tracing::warn!(namespace, name, identity, error = %failed, "cannot renew or take the lease");
-                // What the server has is unknown now.
+                // The server's version of the lease is unknown now.
                 self.lease = None;
                 let deadline = *self.channels.term.borrow();
                 match deadline {
-                    // There is time for another try, and what the next one finds may be over soon.
+                    // There is time for another try, and the cause of the failure may pass soon.
                     Some(deadline) if deadline > Instant::now() => return retry / SOONER,
                     Some(_) => self.step_down("the lease could not be renewed in time"),
                     None => {}
@@ -164,7 +166,8 @@ impl Candidate {
         }
     }
 
-    /// How the lease became ours, or stayed so; `None` while it is another's. What it grants counts from `sent`.
+    /// The claim by which this process holds the lease; `None` while another process holds it. The
+    /// term counts from `sent`.
     async fn attempt(&mut self, sent: Instant) -> Result<Option<Claim>, Failed> {
         if self.channels.term.borrow().is_some()
             && let Some(lease) = self.lease.clone()
@@ -237,7 +240,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// Two requests fit between two renewals.
+    /// The deadline of a request: two requests fit between two renewals.
     fn patience(&self) -> Instant {
         let now = Instant::now();
         now + self.terms.at(now, *self.channels.slow.borrow()).renew / 2
@@ -257,7 +260,7 @@ impl Candidate {
         self.leads.set(0);
     }
 
-    /// Gives the lease back, so that others need not wait for its end.
+    /// Gives the lease back, so that other candidates need not wait for its end.
     async fn release(&mut self) {
         self.leads.set(0);
         self.channels.taken.send_replace(None);

@@ -1,7 +1,8 @@
-//! For how long a lease is taken.
+//! The duration of a lease.
 //!
-//! A short lease makes fail-over fast, and cuts writes short: none may outlive it. Where the apiserver answers writes slowly (an
-//! admission webhook that takes seconds), the leader asks for more time, and for a while the lease is long enough for a whole write.
+//! A short lease makes fail-over fast, but no write may last longer than the lease. If the
+//! apiserver answers writes slowly, as with an admission webhook that takes seconds, the leader
+//! asks for more time. For a while the lease is then long enough for a whole write.
 
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use super::settings::Settings;
 /// For how long the lease stays long after a write that needed more time than a short one leaves.
 const SLOW_FOR: Duration = Duration::from_secs(300);
 
-/// What one renewal grants.
+/// The times that one renewal grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Term {
-    /// How long others leave the lease alone.
+    /// How long other candidates leave the lease alone.
     pub(super) lease: Duration,
-    /// How long this process may act on it, from before the renewal was sent.
+    /// How long this process may act as leader, from before the renewal was sent.
     pub(super) renew: Duration,
 }
 
@@ -38,7 +39,8 @@ impl Terms {
             ..
         } = *settings;
         let short = Term { lease, renew };
-        // A write that starts at the end of a renewal's turn, or when one renewal was lost, has its time.
+        // A write has enough time even if it starts at the end of a renewal's turn, or after one
+        // lost renewal.
         let needed = write + 2 * retry;
         let long = match needed > renew {
             true => Term {
@@ -50,10 +52,11 @@ impl Terms {
         Self { short, long }
     }
 
-    /// What a renewal that is sent `now` grants. `slow_until` is the end of the time for which somebody asked for more.
+    /// The term of a renewal that is sent `now`. `slow_until` is the end of the time for which a
+    /// write asked for more.
     ///
-    /// When that time is over, this process acts for the short term only, while others go on to see the long one until
-    /// every write that was granted the long one has ended.
+    /// After that time, this process acts for the short term only. Other candidates still see the
+    /// long term until every write that was granted the long term has ended.
     pub(super) fn at(&self, now: Instant, slow_until: Option<Instant>) -> Term {
         let Some(until) = slow_until.filter(|until| now < *until + self.long.renew) else {
             return self.short;
@@ -69,13 +72,15 @@ impl Terms {
         }
     }
 
-    /// The longest time for which this candidate believes another's lease, whatever that says of itself.
+    /// The longest time for which this candidate trusts another lease, independent of the duration
+    /// in that lease.
     pub(super) fn longest_believed(&self) -> Duration {
         10 * self.long.lease
     }
 }
 
-/// Extends the time for which leases are long. False while most of the last extension is left: nothing new is to be told.
+/// Extends the time for which leases are long. False while most of the last extension remains,
+/// because then no renewal is needed.
 pub(super) fn extend(slow_until: &mut Option<Instant>, now: Instant) -> bool {
     if slow_until.is_some_and(|until| until > now + SLOW_FOR / 2) {
         return false;

@@ -1,4 +1,4 @@
-//! The lease as a watch shows it, so that nobody has to ask again and again whether it is free.
+//! A watch of the lease, so that candidates need not poll whether it is free.
 
 use berth_workload::objects::pod::Metadata;
 use kube::Client;
@@ -12,7 +12,7 @@ use crate::metrics::FeedMetrics;
 use crate::object::{LEASES, Object, Resource};
 use crate::store::Store;
 
-/// That there is a lease, in which version; what it says is read when it is tried.
+/// The existence and version of the lease. A candidate reads its content when it tries to take it.
 #[derive(Debug, Deserialize)]
 struct Lease {
     metadata: Metadata,
@@ -38,7 +38,7 @@ impl Object for Lease {
     }
 }
 
-/// Tells `changed` of every change of the lease, until `stop`.
+/// Signals every change of the lease on `changed`, until `stop`.
 pub(super) fn follow(
     client: Client,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! What the server's answers mean.
+//! The meaning of the server's answers.
 
 use berth_workload::plan::{Failure, Verb};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct Meta {
     deletion_timestamp: Option<String>,
 }
 
-/// An object that was read is the one that is meant, and stays.
+/// Whether the read object is the expected one and is not being deleted.
 pub(super) fn confirmed(write: &Write, body: &[u8]) -> Result<(), Failed> {
     let conflict = |message| Err(refused("Conflict", message));
     let (kind, name) = (write.deed.resource.kind, &write.name);
@@ -36,7 +36,7 @@ pub(super) fn confirmed(write: &Write, body: &[u8]) -> Result<(), Failed> {
     }
 }
 
-/// The conflict that was found in an answer: nothing was done.
+/// A conflict that the executor found in an answer: nothing was done.
 fn refused(reason: &str, message: String) -> Failed {
     Failed {
         code: 409,
@@ -54,7 +54,7 @@ fn replaced(write: &Write) -> String {
     )
 }
 
-/// Notes what the server did, so that it is waited for.
+/// Confirms the expectation with the server's answer.
 pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
     let Some(ticket) = ticket else { return };
     if matches!(write.kind, Kind::Delete | Kind::Evict) {
@@ -69,17 +69,18 @@ pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
                     ..
                 },
         }) => ticket.written(&uid, &resource_version),
-        // Dropped: in doubt until the object is read.
+        // The ticket is dropped, so that the write is in doubt until the object is read.
         Err(error) => {
             tracing::warn!(action = %write.deed, object = write.name, %error, "the answer names no object")
         }
     }
 }
 
-/// The reason of an answer that says so: the name is another object's.
+/// The reason of an answer if an object of this name exists already.
 const TAKEN: &str = "AlreadyExists";
 
-/// What of an object that exists says whose it is. The rest of it, a whole template at times, is passed over.
+/// The metadata of an existing object that says which owner it has. The rest, sometimes a whole
+/// template, is skipped.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Existing {
@@ -102,7 +103,8 @@ struct Reference {
     controller: Option<bool>,
 }
 
-/// An object that was to be created exists. That is success if it belongs to the same owner: an earlier answer was lost.
+/// Handles an answer that the object to create exists already. That is success if it has the same
+/// owner, because an earlier answer was lost.
 pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
     let (kind, name) = (write.deed.resource.kind, &write.name);
     let owner = controller(object);
@@ -124,8 +126,8 @@ pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Group, kind and uid of the owner that manages the object; it is in the object's namespace, as the object that was to be
-/// created.
+/// Group, kind and uid of the owner that controls the object. The owner is in the namespace of the
+/// object.
 fn controller(object: &Existing) -> Option<(&str, &str, &str)> {
     let owner = object
         .metadata
@@ -147,10 +149,11 @@ fn describe(owner: Option<&str>) -> String {
     )
 }
 
-/// The types of causes by which the apiserver says, since Kubernetes 1.36, that no resize of the pod can succeed on its node.
+/// The types of causes by which the apiserver, since Kubernetes 1.36, says that no resize of the
+/// pod can succeed on its node.
 const INFEASIBLE: [&str; 2] = ["NodeCapacity", "UnsupportedPlatform"];
 
-/// Does a budget answer, and not a server that has too much to do?
+/// Whether a disruption budget refuses, and not an overloaded server.
 pub(super) fn is_of_budget(failed: &Failed) -> bool {
     failed
         .causes
@@ -158,7 +161,7 @@ pub(super) fn is_of_budget(failed: &Failed) -> bool {
         .any(|(reason, _)| reason == "DisruptionBudget")
 }
 
-/// A failure as a plan's outcome tells it.
+/// A failure in the form of a plan's outcome.
 pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let taken = write.kind == Kind::Create && failed.reason == TAKEN;
     let (mut code, mut message) = (failed.code, failed.message);
@@ -168,7 +171,7 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
             .iter()
             .any(|(field, _)| field == "metadata.uid");
     if is_replaced {
-        // The server words a wrong uid in a patch as an attempt to change it.
+        // The server reports a wrong uid in a patch as an attempt to change the uid.
         code = 409;
         message = replaced(write);
     } else if write.kind == Kind::DryRun && !failed.causes.is_empty() {
@@ -176,14 +179,16 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     }
     let passes =
         code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
-    // Its first line asks whose ConfigMap it is: that of the pod of this name before it has not been collected yet.
+    // The patch first tests the ConfigMap's owner. A wrong owner is the earlier pod of this name,
+    // whose ConfigMap is not collected yet.
     let is_of_another =
         code == 422 && write.deed.resource == CONFIG_MAPS && write.content == JSON_PATCH;
-    // When a disruption budget lets a pod go, nobody knows: whoever asked says when to ask again.
+    // When a disruption budget will allow the eviction is unknown. The caller decides when to try
+    // again.
     let is_protected = write.kind == Kind::Evict
         && (code == 429 || message.contains("more than one PodDisruptionBudget"));
     let permanent = (matches!(code, 400 | 403 | 422) && !passes && !is_of_another) || is_protected;
-    // The next decision gives the revision another name, so the conflict is no failure.
+    // The next decision gives the revision another name, so that the conflict is no failure.
     let is_renamed = taken && write.deed.resource == CONTROLLER_REVISIONS;
     let outdated = is_of_another
         || is_renamed

@@ -1,4 +1,4 @@
-//! How much of the time that an answer takes is waiting.
+//! The share of an answer's time that is waiting.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use berth_workload::plan::Deed;
 use tokio::time::Instant;
 
-/// What a server that has nothing else to do takes for an answer, by what is asked of it: the least that was seen in the last
-/// ten to twenty minutes. A webhook that takes its time takes it always, and is no queue.
+/// The time that an idle server takes for an answer, by kind of write: the minimum of the last ten
+/// to twenty minutes. A slow webhook is always slow, and is no queue.
 #[derive(Debug, Default)]
 pub(super) struct Pace(HashMap<Deed, Least>);
 
 #[derive(Debug)]
 struct Least {
-    /// Of the present ten minutes, and of those before.
+    /// The minimum of the present ten minutes, and of the ten minutes before.
     now: Duration,
     before: Duration,
     since: Instant,
@@ -22,7 +22,8 @@ struct Least {
 const TERM: Duration = Duration::from_secs(600);
 
 impl Pace {
-    /// Notes how long an answer took, and gives the share of that time that was waiting: 0 for none, towards 1 for nearly all.
+    /// Notes how long an answer took, and returns the share of that time that was waiting: 0 for
+    /// none, towards 1 for nearly all.
     pub(super) fn answered(&mut self, deed: Deed, took: Duration, now: Instant) -> f64 {
         let least = self.0.entry(deed).or_insert(Least {
             now: took,

@@ -1,12 +1,13 @@
 //! How many steps of a stage may run at once.
 
-/// Two rules, of which the stricter counts.
+/// Two rules apply, and the stricter one counts.
 ///
-/// Slow start: one step at first, and one more with every success, which doubles them in every round. When the server refuses
-/// pods, for a quota or a webhook, it refuses a few and not thousands.
+/// Slow start: one step at first, and one more with every success, which doubles the steps in every
+/// round. When the server refuses pods because of a quota or a webhook, it refuses a few and not
+/// thousands.
 ///
-/// No queue: a server that is asked more than it can do at once answers later and no more often, and whoever else asks it stands
-/// in the same queue. So fewer steps run where most of an answer's time is waiting, and more where little is.
+/// No queue: an overloaded server answers later, not more often, and other clients wait in the same
+/// queue. So fewer steps run if most of an answer's time is waiting, and more if little is.
 #[derive(Debug)]
 pub(super) struct Window {
     open: f64,
@@ -15,13 +16,14 @@ pub(super) struct Window {
     starts: bool,
 }
 
-/// So many requests of a plan may wait at the server: enough for it to have something to do at any time.
+/// How many requests of a plan may wait at the server: enough to keep it busy at any time.
 const MOST_WAITING: f64 = 8.0;
-/// Where fewer wait, one step more runs with each round.
+/// If fewer requests wait, one more step runs with each round.
 const FEW_WAITING: f64 = 4.0;
-/// What a window loses with each answer while too many wait: half of it within two or three rounds.
+/// The part of a window that it loses with each answer while too many requests wait: half of it
+/// within two or three rounds.
 const LOSS: f64 = 0.25;
-/// However slowly the server answers, so many steps run: beyond that it is others who keep it busy.
+/// The minimum of steps that run with a slow server, because then other clients keep it busy.
 const LEAST: f64 = 4.0;
 
 impl Window {
@@ -35,12 +37,13 @@ impl Window {
         }
     }
 
-    /// True if another step may start beside those that run.
+    /// Whether another step may start in addition to the running ones.
     pub(super) fn admits(&self, running: usize) -> bool {
         u16::try_from(running).is_ok_and(|running| f64::from(running) + 1.0 <= self.open)
     }
 
-    /// A step is done; of the time that its answers took, this share was waiting (see [`super::pace`]).
+    /// Handles a finished step. `waited` is the share of its answers' time that was waiting (see
+    /// [`super::pace`]).
     pub(super) fn succeeded(&mut self, waited: f64) {
         if self.open < 1.0 {
             return;
@@ -56,14 +59,15 @@ impl Window {
         }
     }
 
-    /// A slow start ends with the first failure. Other steps have nothing to do with each other.
+    /// Handles a failed step. A slow start ends with the first failure; other steps are independent
+    /// of each other.
     pub(super) fn failed(&mut self) {
         if self.slow {
             self.close();
         }
     }
 
-    /// Nothing more starts.
+    /// Lets no more steps start.
     pub(super) fn close(&mut self) {
         self.open = 0.0;
     }

@@ -11,22 +11,22 @@ use serde_json::{Map, Value, json};
 
 use crate::object::{CONTROLLER_REVISIONS, Resource};
 
-/// Of barriers alone: it begins with a test.
+/// For barriers only: the patch begins with a test.
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// What kind of write it is, for what its answer means.
+/// The kind of a write, which decides on the meaning of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of an object that belongs to the owner.
+    /// Creates an object that belongs to the owner.
     Create,
-    /// Of an object that may exist already, whoever made it.
+    /// Creates an object that may exist already, with any owner.
     Ensure,
-    /// Of nothing: the server only says whether it would.
+    /// Writes nothing: the server only says whether it would accept the object.
     DryRun,
-    /// Of nothing: the object is read, and must be the one that is meant.
+    /// Writes nothing: reads the object, which must be the expected one.
     Confirm,
     Patch,
     Delete,
@@ -45,13 +45,15 @@ pub(super) struct Write {
     pub(super) uid: String,
     pub(super) subresource: &'static str,
     pub(super) content: &'static str,
-    /// What is sent; of an object that is sent whole, no more than its answer is judged by.
+    /// The body to send. For an object that is sent whole, only the part that is needed to handle
+    /// the answer.
     pub(super) body: Value,
-    /// The text of an object that is sent whole: its tree would take many times as much for as long as the server takes.
+    /// The text of an object that is sent whole. Its tree would take many times the memory until
+    /// the server answers.
     whole: Option<Box<str>>,
 }
 
-/// What of a new object its answer is judged by.
+/// The part of a new object that is needed to handle the answer.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(default)]
 struct Head {
@@ -76,7 +78,8 @@ impl Write {
         }
     }
 
-    /// Path and query. The server gives the request up after `timeout_ms`: it must not carry it out when nobody counts on it.
+    /// Path and query. The server gives the request up after `timeout_ms`, because it must not
+    /// carry out a write that has been given up.
     pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> Result<String, InvalidName> {
         let path = match self.kind {
             Kind::Create | Kind::Ensure | Kind::DryRun => {
@@ -99,7 +102,8 @@ impl Write {
         ))
     }
 
-    /// The body as it is sent. The server keeps the data of a revision byte for byte, and OpenKruise compares bytes.
+    /// The body to send. The server keeps the data of a revision byte for byte, and OpenKruise
+    /// compares bytes.
     pub(super) fn text(&self) -> String {
         match &self.whole {
             Some(text) if self.deed.resource == CONTROLLER_REVISIONS => form::escaped(text),

@@ -16,7 +16,7 @@ pub(crate) struct Followee {
     pub(crate) store: Arc<dyn Followed>,
 }
 
-/// A store as expectations see it, whatever it holds.
+/// The methods of a store that expectations need, for any type of objects.
 pub(crate) trait Followed: Send + Sync {
     fn state(&self, namespace: &str, name: &str) -> Option<Seen>;
     fn position(&self) -> Option<Box<str>>;
@@ -38,7 +38,8 @@ pub(crate) struct Seen {
 
 impl<T: Object> Followed for Store<T> {
     fn state(&self, namespace: &str, name: &str) -> Option<Seen> {
-        // What cannot be decoded is seen all the same: whoever decides holds back because of it, and says so.
+        // An unreadable object counts as seen, because every decision about it already refuses and
+        // reports it.
         if let Some(odd) = self.unreadable(namespace, name) {
             return Some(Seen {
                 uid: (*odd.uid).into(),

@@ -1,9 +1,11 @@
-//! Whether a watch may go on where it was.
+//! Whether a watch may continue where it was.
 //!
-//! Versions are numbers that etcd counts up. One that is restored from a snapshot counts on from there, and a watch that goes on at
-//! a version which is ahead of the server's is no error to it: it is silent until that version is reached, and what happened
-//! until then is never told. So after a watch that was cut short the server is asked for its version. It reads that from etcd,
-//! so it is never behind what any apiserver told before, unless the history went backwards.
+//! Versions are numbers that etcd counts up. An etcd that is restored from a snapshot counts on
+//! from the snapshot. A watch that continues at a version ahead of the server's is no error: it is
+//! silent until the server reaches that version, and never reports the changes until then. So after
+//! a watch that was cut short the feed reads the server's version. The server reads that version
+//! from etcd, so that it is never behind the versions that any apiserver sent before, unless the
+//! history went backwards.
 
 use tokio::time::Instant;
 
@@ -12,13 +14,15 @@ use crate::client::metadata;
 use crate::object::Object;
 
 impl<T: Object> Feed<T> {
-    /// A watch that lasts as long as it was to is followed by the next one of the same server, as a rule. Whoever is restored has
-    /// ended, and its watches before their time.
+    /// Whether a watch ended early. A watch that lasts as long as planned is usually followed by
+    /// the next one of the same server. A server that is restored has ended before, and its watches
+    /// early.
     pub(super) fn is_cut_short(&self, end: &End) -> bool {
         !matches!(end, End::Closed) || self.watch_ends.is_none_or(|ends| Instant::now() < ends)
     }
 
-    /// In doubt, asks whether the server has come to `position`. Where it has not, everything is to be listed again, and believed.
+    /// In doubt, checks whether the server has reached `position`. If not, the feed must list
+    /// everything again, and accept it.
     pub(super) async fn look_back(&mut self, position: Option<&str>) -> Result<(), End> {
         let Some(position) = position.filter(|_| self.doubt) else {
             self.doubt = false;
@@ -39,8 +43,8 @@ impl<T: Object> Feed<T> {
         Ok(())
     }
 
-    /// The version of the collection now. The object that comes along is any: which one is not asked, for the server would read
-    /// through all of them to find one with our labels.
+    /// The present version of the collection. The request has no label selector, because the server
+    /// would read all objects to find a matching one; the returned object does not matter.
     async fn version(&self) -> Result<Box<str>, End> {
         let Options {
             namespace, fields, ..

@@ -1,4 +1,4 @@
-//! The process as Prometheus' clients tell of it, read from /proc when asked for.
+//! Metrics of the process as Prometheus' clients report them, read from /proc on each scrape.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Linux counts times in hundredths of a second in `/proc/self/stat`, whatever the kernel's own tick is.
+/// Linux counts times in `/proc/self/stat` in hundredths of a second, for any tick of the kernel.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Memory, CPU time, files and start of the process.
@@ -75,7 +75,8 @@ fn resident_bytes() -> Option<f64> {
         .map(|kib| kib * 1024.0)
 }
 
-/// A field of `/proc/self/stat`, counted as in proc(5). The command's name, in brackets, may hold spaces.
+/// A field of `/proc/self/stat`, numbered as in proc(5). The command's name, in brackets, may
+/// contain spaces.
 fn field(stat: &str, number: usize) -> Option<f64> {
     stat.rsplit_once(')')?
         .1

@@ -1,4 +1,4 @@
-//! The beginning and the end of a list: what a list does not show is gone.
+//! The begin and the end of a list: objects that a list does not show are gone.
 
 use super::version::NO_VERSION;
 use super::version::is_before;
@@ -9,29 +9,33 @@ use std::collections::HashSet;
 use super::{Change, Held, Store, is_at};
 
 impl<T: Object> Store<T> {
-    /// The feed is about to show every object that exists. With `force` it is believed even where it shows older versions.
+    /// Begins a list: the feed is about to show every object that exists. With `force` the store
+    /// accepts older versions.
     pub(crate) fn begin_list(&self, force: bool) {
         let mut inner = self.write();
         inner.list = inner.list.wrapping_add(1);
         inner.force = force;
         inner.older = Some(HashSet::new());
-        // Of a history that may not be the server's any more.
+        // Its version may belong to a history that is no longer the server's.
         inner.last_deletion = inner.last_deletion.take().filter(|_| !force);
         if force {
             inner.newest.forget();
         }
     }
 
-    /// The server does not know the kind: there is none of it, and whoever waits for the first list need not.
+    /// The server does not know the kind, so that no objects exist and no reader needs to wait for
+    /// the first list.
     pub(crate) fn set_missing(&self) {
         self.begin_list(true);
         self.write().missing = true;
         self.end_list(NO_VERSION);
     }
 
-    /// The list has ended: what it did not show is gone, unless it is newer than the list: it was read beside it, or written
-    /// since, and the watch that follows tells of it. True if the list contradicts the store: it showed an object as it was before
-    /// a change that the list's version is past. So that change was undone: etcd was restored, and its versions set forward.
+    /// Ends a list. The store deletes objects that the list did not show, unless they are newer
+    /// than the list: they were read outside of the feed or written since, and the watch that
+    /// follows reports them. Returns true if the list contradicts the store: the list's version is
+    /// newer than a change, but the list shows the object as it was before. Then etcd was restored,
+    /// and its versions were set forward.
     pub(crate) fn end_list(&self, version: &str) -> bool {
         let (gone, told, contradicts) = {
             let mut inner = self.write();
@@ -47,7 +51,7 @@ impl<T: Object> Store<T> {
             for object in &gone {
                 self.unindex(&mut inner, object);
             }
-            // A burst at the start would otherwise be paid for ever.
+            // Otherwise the memory of a burst at the start would stay allocated.
             let (inner, hash) = (&mut *inner, |held: &Held<T>| self.hash_of(&*held.object));
             inner.objects.shrink_to_fit(hash);
             (inner.position, inner.force) = (Some(version.into()), false);

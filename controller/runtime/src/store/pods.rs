@@ -8,8 +8,9 @@ use berth_workload::objects::pod::Pod;
 pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));
 /// By namespace.
 pub const BY_NAMESPACE: Index<Pod> = Index::new("namespace", |pod| Some(&*pod.metadata.namespace));
-/// By namespace, those that nobody controls and that a workload may have left: a CloneSet, by their label, a StatefulSet,
-/// by the number at the end of their name, or a DaemonSet, by the one node that they may be on.
+/// By namespace: pods without a controller that a deleted workload may have left. The label shows a
+/// CloneSet's pods, the number at the end of the name a StatefulSet's, and the only possible node a
+/// DaemonSet's.
 pub const ORPHANS: Index<Pod> = Index::new("orphans", |pod| {
     let metadata = &pod.metadata;
     let of_clone_set = || metadata.label(label::CLONESET_INSTANCE_ID).is_some();
@@ -24,7 +25,8 @@ pub const ORPHANS: Index<Pod> = Index::new("orphans", |pod| {
         metadata.controller().is_none() && (of_clone_set() || has_ordinal() || is_pinned());
     is_orphan.then_some(&*metadata.namespace)
 });
-/// By the name of the DaemonSet that controls them, whose kind and namespace do not matter here.
+/// By the name of the DaemonSet that controls the pod. Its API group and namespace do not matter
+/// here.
 pub const BY_DAEMON_SET: Index<Pod> = Index::new("daemonset", |pod| {
     pod.metadata
         .controller()

@@ -1,4 +1,5 @@
-//! Objects that exist and cannot be decoded: nothing is decided on them, and nothing as if they were not there.
+//! Objects that exist but are unreadable. No decision uses them, and no decision treats them as
+//! missing.
 
 use std::sync::Arc;
 
@@ -10,13 +11,13 @@ use crate::object::Object;
 use crate::store::event::Odd;
 
 impl<T: Object> Store<T> {
-    /// Calls `hook` when an object has become unreadable, and when one that was has gone. One that has become readable is
-    /// told of as every object is.
+    /// Calls `hook` when an object has become unreadable, and when an unreadable one is deleted. An
+    /// object that has become readable is reported as any other object.
     pub fn on_unreadable(&self, hook: impl Fn(&Odd) + Send + Sync + 'static) {
         self.unreadable_hooks.write().push(Arc::new(hook));
     }
 
-    /// The object of this name, if it cannot be decoded in the version that it has now.
+    /// The object of this name, if its present version is unreadable.
     pub fn unreadable(&self, namespace: &str, name: &str) -> Option<Arc<Odd>> {
         let inner = self.read();
         if inner.unreadable.0.is_empty() {
@@ -29,7 +30,7 @@ impl<T: Object> Store<T> {
             .map(|(odd, _)| odd.clone())
     }
 
-    /// The names of all that cannot be decoded and are not being deleted.
+    /// The names of all unreadable objects that are not being deleted.
     pub fn all_unreadable(&self) -> Vec<String> {
         let inner = self.read();
         let all = inner
@@ -40,7 +41,7 @@ impl<T: Object> Store<T> {
         all.map(|(odd, _)| odd.name.clone()).collect()
     }
 
-    /// The objects that name this owner and cannot be decoded, by name.
+    /// The unreadable objects of this owner, by name.
     pub fn unreadable_of(&self, owner: &OwnerKey<'_>) -> Vec<Arc<Odd>> {
         let inner = self.read();
         let owns = |odd: &Odd| {
@@ -58,12 +59,12 @@ impl<T: Object> Store<T> {
             .collect()
     }
 
-    /// Notes an object that cannot be decoded, as a feed does. What the store has of it stays.
+    /// Notes an unreadable object from the feed. The store keeps its earlier version.
     pub fn apply_unreadable(&self, odd: Odd) {
         self.note(odd, false);
     }
 
-    /// Notes what cannot be decoded as it was read beside the feed.
+    /// Notes an unreadable object that was read outside of the feed.
     pub(crate) fn apply_unreadable_read(&self, odd: Odd) {
         self.note(odd, true);
     }
@@ -106,7 +107,7 @@ impl<T: Object> Store<T> {
                 .insert(key, (Arc::new(odd.clone()), list));
             another
         };
-        // Deleted and created again under one name, between two looks.
+        // Deleted and created again under one name between two versions that the store has seen.
         if another {
             self.remove_if(&odd.namespace, &odd.name, |held| held.uid() != odd.uid);
         }

@@ -1,4 +1,4 @@
-//! How new a store is.
+//! The versions up to which a store is complete.
 
 use super::Store;
 use super::version::{NO_VERSION, is_before};
@@ -10,9 +10,10 @@ impl<T: Object> Store<T> {
         self.read().position.clone()
     }
 
-    /// The newest version of which whoever has looked before may have seen anything. It is ahead of the position while subscribers are
-    /// told of a change, while a list is under way, and when an object was read beside the feed: then what is between may lack. `None`
-    /// until a first list has ended.
+    /// The newest version of which any reader of the store may have seen anything. It is ahead of
+    /// the position while subscribers are called, while a list is under way, and after an object
+    /// was read outside of the feed. Then changes in between may be missing. `None` until a first
+    /// list has ended.
     pub fn newest_shown(&self) -> Option<Box<str>> {
         let inner = self.read();
         let position = inner.position.as_deref()?;
@@ -24,9 +25,9 @@ impl<T: Object> Store<T> {
         })
     }
 
-    /// The version of the last write that is known: of an object that there is, or a deletion that the feed has shown; `0` where
-    /// there is neither. `None` where that is not known: before a first list has ended, or while an object that cannot be read does
-    /// not even tell its version.
+    /// The version of the last known write: of an existing object, or of a deletion in the feed;
+    /// `0` if there is neither. `None` before a first list has ended, or while an unreadable object
+    /// does not even show its version.
     pub fn newest_version(&self) -> Option<Box<str>> {
         let inner = self.read();
         inner.position.as_ref()?;

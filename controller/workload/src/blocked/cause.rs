@@ -18,7 +18,7 @@ pub enum Grade {
     Refused,
     /// A person must change the spec, or repair the registry or the node.
     Failing,
-    /// The state may pass by itself, but has lasted for [`LASTING`].
+    /// The state may pass by itself, but has lasted for a minute.
     Lasting,
     /// A budget is used up. It has capacity again once other pods serve.
     Waiting,

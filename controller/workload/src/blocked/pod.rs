@@ -167,7 +167,7 @@ fn sentence(scene: &Scene<'_>, pod: &Pod, what: &str, remedy: &str) -> String {
     )
 }
 
-/// A cause that counts once it has lasted for [`LASTING`].
+/// A cause that counts once it has lasted for a minute.
 fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> Cause {
     let from = since
         .and_then(|since| since.checked_add(LASTING).ok())

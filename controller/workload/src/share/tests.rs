@@ -35,7 +35,7 @@ fn message_names_object_limit_and_remedy() {
 }
 
 proptest! {
-    // In whatever order they are told: what is kept is what is not beyond.
+    // For any order of reports: the kept objects are exactly the ones within the limit.
     #[test]
     fn what_is_kept_is_not_beyond(mut ages in prop::collection::hash_set(0..5_000_u32, 0..1_200).prop_map(Vec::from_iter)) {
         let all = ages.clone();

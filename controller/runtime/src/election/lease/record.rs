@@ -1,4 +1,4 @@
-//! The Lease as it is read and written: who holds it, for how long, and what the holder before said.
+//! The Lease as it is read and written: its holder, its duration, and the previous holder's record.
 
 use crate::election::settings::Taken;
 use crate::expectations::Versions;
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Another holder. Its clock is not trusted: its time runs from when its last renewal was first seen here.
+/// Another holder. Its clock is not trusted, so that its time runs from when its last renewal was
+/// first seen here.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rival {
     pub(super) version: String,
@@ -28,14 +29,14 @@ struct Spec {
     renew_time: Option<String>,
 }
 
-/// What a lease means for a candidate.
+/// The claim of a candidate to a lease.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Claim {
-    /// It is ours already.
+    /// The candidate holds the lease already.
     Renew,
-    /// Nobody's, or the holder's time is over.
+    /// The lease has no holder, or the holder's time is over.
     Take,
-    /// Another's.
+    /// Another process holds the lease.
     Wait,
 }
 
@@ -43,11 +44,12 @@ pub(super) fn version(lease: &Value) -> Option<Box<str>> {
     lease["metadata"]["resourceVersion"].as_str().map(Box::from)
 }
 
-/// What a holder that gives the lease back tells the next one, in an annotation.
+/// The record that a holder leaves in an annotation for the next one when it gives the lease back.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LastWords {
-    /// The lease's own at that moment: another holder renews it, and may leave the annotation as it is.
+    /// The lease's own renew time at that moment. Another holder renews it, and may leave the
+    /// annotation unchanged.
     renew_time: String,
     seen: Versions,
 }
@@ -64,7 +66,8 @@ pub(super) fn tell_successor(lease: &mut Value, seen: Versions) {
     metadata["annotations"][HANDOVER] = json!(serde_json::to_string(&words).unwrap_or_default());
 }
 
-/// A holder that ends leaves the lease without one; that it is there at all says that there was one.
+/// A holder that ends leaves the lease without a holder. The existence of the lease shows that
+/// there was one.
 pub(super) fn given_back(lease: &Value) -> Option<Taken> {
     let spec = spec(lease);
     let version =
@@ -82,7 +85,8 @@ fn spec(lease: &Value) -> Spec {
     Spec::deserialize(&lease["spec"]).unwrap_or_default()
 }
 
-/// Another's lease is believed for `longest` at most: a foreign length of years would leave everybody without a leader.
+/// The lease of another holder is trusted for `longest` at most, because a duration of years would
+/// leave the cluster without a leader.
 pub(super) fn claim(
     lease: &Value,
     (identity, longest): (&str, Duration),
@@ -152,7 +156,8 @@ pub(super) fn held(
     lease
 }
 
-/// Whole seconds, rounded up: others must not take a lease before this process has stopped to act on it.
+/// Whole seconds, rounded up, because others must not take a lease before this process has stopped
+/// acting on it.
 fn seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -85,7 +85,8 @@ fn told(next: Next) -> String {
     }
 }
 
-/// What was asked and answered, what the pod's status says, how far the containers are by that, and what is next.
+/// Stops, answers and the pod's status; the containers' states that follow from them; and the next
+/// step.
 #[test]
 fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
     let one = || vec![asked("app", "a")];
@@ -222,7 +223,7 @@ fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
     }
 }
 
-/// Where the kubelet starts no other, there is nothing to wait for.
+/// If the kubelet starts no other container, there is nothing to wait for.
 #[test]
 fn a_container_that_is_not_started_again_has_failed_once_it_has_ended() {
     let ended = |policy: &str, exit_code: i32, native: bool| {
@@ -524,7 +525,7 @@ fn of_a_pods_requests_one_is_at_work_the_oldest_first() {
             expected
         );
     }
-    // Both have begun, and the node is asked for the one.
+    // Both requests have begun, and the NodeImage has a stop for one of them.
     let named: fn(&mut Value) = |request| request["metadata"]["uid"] = json!("r");
     let both = [
         with("b", 5, "Recreating", named),

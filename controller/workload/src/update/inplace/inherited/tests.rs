@@ -32,7 +32,7 @@ fn the_end_of_grace_keeps_the_launch_order() {
     );
 }
 
-/// Whoever may change a pod can write its annotations.
+/// Every user who may change a pod can write its annotations.
 #[test]
 fn what_openkruise_would_not_write_is_no_grace_and_no_patch() {
     for patch in ["null", "5", "[]", "\"text\"", "{}", r#"{"metadata":1}"#] {

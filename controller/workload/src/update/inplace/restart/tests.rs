@@ -345,7 +345,8 @@ fn the_node_is_asked_by_id_as_long_as_the_proof_is_missing() {
         ..state()
     };
     assert_eq!(asked(&gone), [], "a container that the pod has not");
-    // Whoever may write a pod can write its record: what it names is looked for among the pod's own containers alone.
+    // Every user who may change a pod can write its record. So a name in it counts only if it is
+    // one of the pod's own containers.
     let forged = State {
         restarts: [("main".to_owned(), "of-another-pod".to_owned())].into(),
         ..state()

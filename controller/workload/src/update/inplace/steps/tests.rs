@@ -10,7 +10,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-/// How the pod's gate is.
+/// The state of the pod's readiness gate.
 #[derive(Debug, Clone, Copy)]
 enum Gate {
     /// It has none.
@@ -26,7 +26,7 @@ enum Label {
     Normal,
     /// For so many seconds.
     Updating(i64),
-    /// Nobody says for how long.
+    /// Without the time since when.
     Timeless,
 }
 
@@ -92,7 +92,7 @@ fn next(pod: &Pod, phase: &Phase, patch: &PodPatch, grace: i64, announce: bool) 
     advance(pod, phase, &update, at(NOW))
 }
 
-/// What is written, in words; with a + where the state Updating comes with it.
+/// The writes as text; a + marks a write that sets the state Updating.
 fn told(next: &Next) -> String {
     let actions = match next {
         Next::Wait(time) => return format!("wait {}", time.as_secs()),
@@ -183,7 +183,7 @@ fn what_restarts_nothing_leaves_the_pod_in_service() {
             false,
             "patch+",
         ),
-        // It is out of service for what was wanted before, and gets back with what is wanted now.
+        // The pod is out of service for an earlier update, and returns with this one.
         (
             "out of service",
             Phase::Draining,
@@ -298,7 +298,7 @@ fn what_restarts_a_container_comes_out_of_service_and_after_the_time_of_grace() 
             false,
             "patch",
         ),
-        // The state says when it began; the gate does where there is no state.
+        // The lifecycle state has the begin of the update; without a state the gate has it.
         (
             "the state is younger",
             Phase::Draining,
@@ -658,7 +658,7 @@ fn the_end_opens_the_gate_that_is_closed_and_keeps_what_was_proven() {
             "whoever changes them from now on is not opposed"
         );
     }
-    // Undone before anything changed: there is nothing to record.
+    // Reverted before anything changed: there is nothing to record.
     let undone = finish(
         &pod(Gate::Closed(1), Label::Normal),
         None,

@@ -60,7 +60,7 @@ fn wanted(replicas: usize, max_unavailable: usize) -> Wanted {
     }
 }
 
-/// As decisions do it: broken ones first.
+/// Sorts as decisions do: broken pods first.
 fn broken_first(numbers: &Numbers, held: &[Held]) -> Vec<Held> {
     let mut old: Vec<_> = held
         .iter()
@@ -141,7 +141,8 @@ proptest! {
         prop_assert!(serve(&held) >= before.min(floor), "{before} served, {} do, {floor} are promised", serve(&held));
     }
 
-    /// While nothing of the new revision is down, whatever is broken is updated now, as far as it is to be updated at all.
+    /// While no pod of the new revision is down, every broken pod is updated now, unless the
+    /// partition keeps it.
     #[test]
     fn a_repair_is_never_held_up(
         held in prop::collection::vec(any_pod(), 1..12), max_unavailable in 0usize..4, missing in 0usize..3,

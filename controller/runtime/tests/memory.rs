@@ -1,4 +1,5 @@
-//! What a node takes in memory: its Node and its NodeImage. One test, for the memory is that of the whole process.
+//! The memory of a node: its Node and its NodeImage. One test, because it measures the memory of
+//! the whole process.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use berth_workload::objects::pod::Metadata;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-/// What a node may take, in bytes.
+/// The most memory of a node, in bytes.
 const MOST: usize = 2048;
 const NODES_IN_ALL: usize = 20_000;
 
@@ -82,7 +83,7 @@ fn metadata(number: usize, kind: &str) -> Value {
     })
 }
 
-/// A node with what a kubelet says of it, most of which nobody reads.
+/// A node with a kubelet's status, most of which no decision reads.
 fn node(number: usize) -> Value {
     let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "message": "as the kubelet says"});
     let images: Vec<_> = (0..20)
@@ -123,7 +124,7 @@ fn a_node_and_its_node_image_take_less_than_two_kibibytes() {
             images.apply(serde_json::from_str(&image(number).to_string()).unwrap());
         }
     };
-    // What is needed once, whatever there is.
+    // Memory that is needed once, for any number of nodes.
     read(0..100);
     let before = anonymous().unwrap();
     read(100..100 + NODES_IN_ALL);

@@ -1,16 +1,18 @@
 //! The commands that messages print. A message has one between backticks.
 //!
-//! Each runs as it is written, and does no harm when it runs again: it names its object and its namespace. A test on a cluster runs
-//! each function's command twice (`tests/e2e/tests/on_cluster/remedies.rs`), and another one finds commands elsewhere in the sources.
+//! Each command runs as it is written, and does no harm when it runs again. It names its object and
+//! its namespace. A test on a cluster runs each function's command twice
+//! (`tests/e2e/tests/on_cluster/remedies.rs`), and another one finds commands elsewhere in the
+//! sources.
 
 use std::fmt;
 
 /// An object as kubectl names it.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// The resource, with its group where another group has one of this name.
+    /// The resource, with its group if another group has a resource of this name.
     pub resource: &'a str,
-    /// Empty for objects of the cluster.
+    /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
     /// The object's name.
     pub name: &'a str,
@@ -35,27 +37,27 @@ fn within(namespace: &str) -> String {
     }
 }
 
-/// Sets an annotation, whatever value it has.
+/// Sets an annotation and overwrites an earlier value.
 pub fn annotate(object: Named<'_>, key: &str, value: &str) -> String {
     format!("`kubectl annotate --overwrite {object} {key}={value}`")
 }
 
-/// Takes an annotation off.
+/// Removes an annotation.
 pub fn take_annotation(object: Named<'_>, key: &str) -> String {
     format!("`kubectl annotate {object} {key}-`")
 }
 
-/// Takes a label off.
+/// Removes a label.
 pub fn take_label(object: Named<'_>, key: &str) -> String {
     format!("`kubectl label {object} {key}-`")
 }
 
-/// Changes fields by a patch in JSON that has no single quotation mark.
+/// Changes fields by a JSON patch text without single quotation marks.
 pub fn patch(object: Named<'_>, patch: &str) -> String {
     format!("`kubectl patch {object} --type merge -p '{patch}'`")
 }
 
-/// Sets a taint of a node, whatever value it has.
+/// Sets a taint of a node and overwrites an earlier value.
 pub fn taint(node: &str, taint: &str) -> String {
     format!("`kubectl taint --overwrite node {node} {taint}`")
 }
@@ -85,12 +87,12 @@ pub fn previous_log(namespace: &str, pod: &str, container: &str) -> String {
     format!("`kubectl logs {pod} -n {namespace} -c {container} --previous`")
 }
 
-/// The logs of pods with these labels. A container that has no log yet hides no other one.
+/// The logs of pods with these labels. Containers without a log do not hide other containers.
 pub fn logs(namespace: &str, labels: &str) -> String {
     format!("`kubectl logs -n {namespace} -l {labels} --all-containers --prefix --ignore-errors`")
 }
 
-/// Prints the kubeconfig with all that it refers to.
+/// Prints the kubeconfig with the content of all files that it refers to.
 pub fn flat_kubeconfig() -> &'static str {
     "`kubectl config view --flatten`"
 }

@@ -1,15 +1,15 @@
-//! Image references, read as container runtimes read them: the one parser of them.
+//! The parser of image references, which reads them as container runtimes do.
 
 mod short;
 
 pub use short::split;
 
-/// The parts of a reference, as it spells them.
+/// The parts of a reference, as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts<'a> {
     /// Registry and path.
     repository: &'a str,
-    /// Host and port, where the reference has them.
+    /// Host and port, if the reference has them.
     registry: Option<&'a str>,
     path: &'a str,
     tag: Option<&'a str>,
@@ -37,7 +37,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The registry that is asked.
+    /// The registry that serves the image.
     fn host(&self) -> &'a str {
         match self.registry {
             Some("index.docker.io") | None => DOCKER_HUB,
@@ -45,7 +45,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The path at that registry: Docker Hub's images of one name are in its library.
+    /// The path at that registry: Docker Hub's images with a single name are in its library.
     fn full_path(&self) -> String {
         let in_library = self.host() == DOCKER_HUB && !self.path.contains('/');
         if in_library {
@@ -56,10 +56,11 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The registry of references that name none.
+/// The registry of references without one.
 const DOCKER_HUB: &str = "docker.io";
 
-/// The part before the first slash is a registry if it looks like a host; else the image is Docker Hub's.
+/// Splits off the registry: the part before the first slash is one if it looks like a host;
+/// otherwise the image is Docker Hub's.
 fn split_registry(repository: &str) -> (Option<&str>, &str) {
     match repository.split_once('/') {
         Some((first, path)) if is_host(first) => (Some(first), path),
@@ -67,7 +68,7 @@ fn split_registry(repository: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// What stands before the first slash, and no repository of Docker Hub's begins with.
+/// Whether the part before the first slash is a host: no repository of Docker Hub begins like this.
 fn is_host(first: &str) -> bool {
     first.contains(['.', ':'])
         || first == "localhost"
@@ -75,7 +76,8 @@ fn is_host(first: &str) -> bool {
 }
 
 /// The full form of an image reference: registry, repository, and tag or digest. `nginx` and
-/// `docker.io/library/nginx:latest` are the same image. A tag beside a digest says nothing and is dropped.
+/// `docker.io/library/nginx:latest` are the same image. A tag next to a digest has no effect and is
+/// dropped.
 pub fn normalised(reference: &str) -> String {
     let parts = Parts::of(reference);
     let (registry, path) = (parts.host(), parts.full_path());
@@ -85,12 +87,13 @@ pub fn normalised(reference: &str) -> String {
     }
 }
 
-/// Do two ids name the same content? An id is a digest, or a repository with a digest (`repo@sha256:…`).
+/// Whether two ids name the same content. An id is a digest, or a repository with a digest
+/// (`repo@sha256:…`).
 pub fn same_id(a: &str, b: &str) -> bool {
     !a.is_empty() && digest(a) == digest(b)
 }
 
-/// Is `id` the very digest that `reference` pins?
+/// Whether `id` is the digest that `reference` pins.
 pub fn pins(reference: &str, id: &str) -> bool {
     reference.contains('@') && same_id(reference, id)
 }
@@ -102,18 +105,18 @@ fn digest(id: &str) -> &str {
 /// An image reference in its full form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// Registry host, with its port if it names one: `docker.io` where the reference has none.
+    /// Registry host, with its port if the reference has one: `docker.io` without a registry.
     pub registry: String,
     /// Path in the registry: `library/nginx`.
     pub path: String,
-    /// Tag, `latest` where the reference has neither tag nor digest.
+    /// Tag, `latest` if the reference has neither tag nor digest.
     pub tag: Option<String>,
     /// Digest, `sha256:…`.
     pub digest: Option<String>,
 }
 
 impl Reference {
-    /// Reads a reference. Everything is one: what a registry would refuse is the registry's to refuse.
+    /// Parses a reference. Every text is accepted; an invalid reference is refused by its registry.
     pub fn parse(text: &str) -> Reference {
         let parts = Parts::of(text);
         let owned = |part: Option<&str>| part.map(str::to_owned);
@@ -136,7 +139,7 @@ impl Reference {
         }
     }
 
-    /// The name under which containerd keeps the image: a digest wins over a tag beside it.
+    /// The name under which containerd keeps the image. A digest takes precedence over a tag.
     pub fn canonical(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => format!("{}/{}@{digest}", self.registry, self.path),
@@ -149,7 +152,7 @@ impl Reference {
         }
     }
 
-    /// Every way in which a pod's spec may spell the reference.
+    /// All forms of the reference that a pod's spec may use.
     pub fn spellings(&self) -> Vec<String> {
         let mut repositories = vec![format!("{}/{}", self.registry, self.path)];
         if self.registry == "docker.io" {
@@ -163,7 +166,8 @@ impl Reference {
                 ]);
             }
         }
-        // A path of Docker Hub's that begins like a registry has no short form: it would be that registry's.
+        // A path of Docker Hub that begins like a registry has no short form, which would mean that
+        // registry.
         repositories.retain(|repository| {
             let read = Reference::parse(repository);
             (&read.registry, &read.path) == (&self.registry, &self.path)

@@ -1,12 +1,12 @@
 //! Names of objects and namespaces, checked before they become part of a URL.
 //!
-//! A name with `/`, `?`, `#` or `%` in it makes another request of the one that was meant: a fragment cuts off
-//! `dryRun=All`, a slash chooses another resource. So whatever builds a request from a name that somebody else wrote
-//! takes a [`Name`] or a [`Namespace`], and these can only be made by their check.
+//! A name with `/`, `?`, `#` or `%` in it would change the request: a fragment cuts off
+//! `dryRun=All`, a slash selects another resource. So functions that build a request from a user's
+//! name take a [`Name`] or a [`Namespace`], and only their check can make these.
 
 use std::fmt;
 
-/// A name that is none, with the form that it must have.
+/// An invalid name, with the form that it must have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} is no {what}: use at most {longest} of a-z, 0-9, -{dots}, with a letter or digit at both ends{parts}",
     dots = if *.dotted { " and ." } else { "" }, parts = if *.dotted { " of each part" } else { "" })]
@@ -17,7 +17,7 @@ pub struct InvalidName {
     dotted: bool,
 }
 
-/// The name of an object: a DNS subdomain, as all kinds that Berth reads or writes demand of theirs.
+/// The name of an object: a DNS subdomain, as all kinds that Berth reads or writes require.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Box<str>);
 
@@ -36,7 +36,7 @@ impl Name {
     /// Checks a name.
     ///
     /// # Errors
-    /// It is no DNS subdomain.
+    /// It is not a DNS subdomain.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         if is_dns_subdomain(text) {
             return Ok(Self(text.into()));
@@ -59,7 +59,7 @@ impl Namespace {
     /// Checks the name of a namespace.
     ///
     /// # Errors
-    /// It is no DNS label.
+    /// It is not a DNS label.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         if is_dns_label(text) {
             return Ok(Self(text.into()));
@@ -90,7 +90,7 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// The beginning of a value that may be of any length.
+/// The beginning of a value, which may be of any length.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }

@@ -1,4 +1,4 @@
-//! JSON that is kept as the text that it was, and read when somebody asks for it.
+//! JSON that is kept as text and parsed on demand.
 
 use std::fmt;
 
@@ -7,10 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A JSON value as text. It takes its bytes, where a tree of it takes up to a hundred times as many.
+/// A JSON value as text. It takes as many bytes as the text; a tree of it takes up to a hundred
+/// times as many.
 ///
-/// Two are equal when their texts are. The apiserver writes what is the same in the same way; whoever wants to know whether
-/// two texts mean the same reads both.
+/// Two values are equal if their texts are. The apiserver writes equal values as equal texts. To
+/// compare texts from other sources, parse both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonText(Box<str>);
 
@@ -25,7 +26,7 @@ impl JsonText {
         self.read().unwrap_or_default()
     }
 
-    /// What a type takes of it; `None` where the type does not fit.
+    /// Parses the text as `T`; `None` if `T` does not fit.
     pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_str(&self.0).ok()
     }
@@ -43,11 +44,12 @@ impl From<&Value> for JsonText {
     }
 }
 
-/// From JSON text, or from a [`Value`]; the deserializers of other formats know no raw text.
+/// From JSON text, or from a [`Value`]; the deserializers of other formats have no raw text.
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text: Box<str> = Box::<RawValue>::deserialize(deserializer)?.into();
-        // Raw text is passed over and not read: what could not be read later is refused now, as that of any other type.
+        // Serde skips raw text without a check, so that invalid text is refused here, as for any
+        // other type.
         let Sound = serde_json::from_str(&text).map_err(D::Error::custom)?;
         Ok(Self(text))
     }
@@ -60,7 +62,8 @@ impl Serialize for JsonText {
     }
 }
 
-/// Of which a [`Value`] can be made: it goes not too deep, and has no number beyond all. Nothing of it is kept.
+/// Accepts JSON that can become a [`Value`]: not too deep, and without infinite numbers. It keeps
+/// nothing.
 pub(crate) struct Sound;
 
 impl<'de> Deserialize<'de> for Sound {

@@ -1,8 +1,8 @@
-//! What an object asks of whoever reads it: measured on its text, before any of it is read into memory.
+//! The memory that an object takes when it is read, estimated from its text before it is parsed.
 //!
-//! As a tree in memory, JSON can take a hundred times its text: `{"":0}` is 6 bytes, and a map of one entry more than 600.
-//! So besides the bytes, the values are counted. Fields that a schema names are typed and need no such care; what a
-//! template holds is anything at all.
+//! As a tree in memory, JSON can take a hundred times its text: `{"":0}` is 6 bytes, and a map of
+//! one entry more than 600. So the values are counted in addition to the bytes. Fields of a schema
+//! are typed and need no such limit, but a template can have any content.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,13 +12,14 @@ use serde_json::value::RawValue;
 
 use crate::names::label::SUBSET_NAME;
 
-/// The bytes that the spec of an object may have where nothing else is said.
+/// The bytes of an object's spec without another limit.
 pub const DEFAULT_MAX_BYTES: usize = 256 << 10;
 /// The values (objects, lists, texts, numbers) that a spec may have. A template with 4,000 variables has 12,000.
 pub const MAX_VALUES: usize = 16_384;
-/// As many bytes as etcd takes of an object, and some more.
+/// The bytes of an object that etcd accepts, plus a margin.
 const MOST_STORED: usize = 2 << 20;
-/// How deep values may be nested. The parser ends at 128, and what is written around a template counts there.
+/// The deepest nesting of values. The parser's limit is 128, and the levels around a template count
+/// there.
 pub const MAX_DEPTH: usize = 100;
 
 /// The size of JSON text in three ways.
@@ -33,7 +34,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Measures JSON text, without a stack that grows with its depth. Text that is no JSON has some weight, too.
+    /// Measures JSON text with constant stack. Text that is no JSON has a weight, too.
     pub fn of(text: &str) -> Self {
         let mut weight = Self {
             bytes: text.len(),
@@ -49,7 +50,8 @@ impl Weight {
                 }
                 b',' => weight.values += 1,
                 b'}' | b']' => {}
-                // The first of another value: of a container that was opened just before, it is the first entry.
+                // The first byte of another value. Directly after an opened container it is the
+                // first entry.
                 _ => weight.values += usize::from(opened),
             }
             opened = matches!(byte, b'{' | b'[');
@@ -58,8 +60,8 @@ impl Weight {
     }
 }
 
-/// Shows the bytes outside of texts (of a text, its first quotation mark alone) with the depth that they are at; white
-/// space is left out.
+/// Calls `seen` with each byte outside of texts and its depth. Of a text it sees only the first
+/// quotation mark; it skips white space.
 pub(crate) fn scan(text: &str, mut seen: impl FnMut(u8, usize)) {
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in text.bytes() {
@@ -81,7 +83,7 @@ pub(crate) fn scan(text: &str, mut seen: impl FnMut(u8, usize)) {
     }
 }
 
-/// What the text of a field may be at most to be read into memory.
+/// The limits of a field's text, up to which it may be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of text.
@@ -92,14 +94,15 @@ pub struct Limits {
     pub depth: usize,
     /// Whether a flag of the controller raises `bytes`.
     pub by_flag: bool,
-    /// Of a kind of Kubernetes: the limits hold for its status, too, and a text that is too short to go beyond them is not weighed.
+    /// For Kubernetes' own kinds: the limits hold for the status, too, and a text that is too short
+    /// to exceed them is not measured.
     pub foreign: bool,
     /// The limits hold only for objects with this label, or with an owner of this kind.
     pub only: Option<(&'static str, &'static str)>,
 }
 
 impl Limits {
-    /// Of an object's `spec`, where `max_bytes` is what a flag says.
+    /// Limits of an object's `spec`. `max_bytes` is the value of the flag.
     pub const fn of_specs(max_bytes: usize) -> Self {
         Self {
             bytes: max_bytes,
@@ -111,8 +114,8 @@ impl Limits {
         }
     }
 
-    /// Of a revision's `data`. It holds a template with a few fields more than were written, and with `<`, `>` and `&` in six
-    /// bytes each; no revision of a template that is read may be refused.
+    /// Limits of a revision's `data`. It has a template with some defaults, and with `<`, `>` and
+    /// `&` as six bytes each. The limits must accept the revision of every accepted template.
     pub const fn of_revisions(max_bytes: usize) -> Self {
         Self {
             bytes: max_bytes.saturating_mul(6),
@@ -122,8 +125,8 @@ impl Limits {
         }
     }
 
-    /// Of a NodeImage's `spec`, which the controller writes: as much as etcd takes, and four times the values of those that it
-    /// writes.
+    /// Limits of a NodeImage's `spec`, which the controller writes: the bytes that etcd accepts,
+    /// and four times the values of the largest one that the controller writes.
     pub const fn of_node_images() -> Self {
         Self {
             values: 1 << 16,
@@ -131,7 +134,8 @@ impl Limits {
         }
     }
 
-    /// Of each part of a pod: as many bytes as etcd takes, and as many values as a template of ours may have.
+    /// Limits of each part of a pod: the bytes that etcd accepts, and the values of a template in
+    /// Berth's kinds.
     pub const fn of_pods() -> Self {
         Self {
             foreign: true,
@@ -139,7 +143,7 @@ impl Limits {
         }
     }
 
-    /// Of the `spec` of a budget, whose selector is kept as it is.
+    /// Limits of the `spec` of a budget, whose selector is kept as it is.
     pub const fn of_budgets() -> Self {
         Self {
             values: 4_096,
@@ -147,7 +151,7 @@ impl Limits {
         }
     }
 
-    /// Of each part of a PodDisruptionBudget.
+    /// Limits of each part of a PodDisruptionBudget.
     pub const fn of_native_budgets() -> Self {
         Self {
             foreign: true,
@@ -155,8 +159,8 @@ impl Limits {
         }
     }
 
-    /// Of each part of a Deployment or StatefulSet of Kubernetes that is a subset's workload. The
-    /// apiserver has added defaults to what the controller wrote.
+    /// Limits of each part of a Deployment or StatefulSet of Kubernetes that is a subset's
+    /// workload. The apiserver has added defaults to the controller's template.
     pub const fn of_subsets(max_bytes: usize) -> Self {
         let bytes = max_bytes.saturating_mul(2);
         Self {
@@ -168,7 +172,7 @@ impl Limits {
         }
     }
 
-    /// That no flag changes.
+    /// Limits that no flag changes.
     pub const fn fixed(bytes: usize) -> Self {
         Self {
             bytes,
@@ -180,10 +184,11 @@ impl Limits {
         }
     }
 
-    /// Whether the text is of a kind of Kubernetes and so short that it cannot go beyond the limits, or is none that they
-    /// hold for. The parser ends at its own depth.
+    /// Whether the text needs no measuring: it is of a Kubernetes kind, and either too short to
+    /// exceed the limits or an object that they do not hold for. The parser has its own depth
+    /// limit.
     pub fn is_light(&self, object: &str) -> bool {
-        // A value has a byte, and a comma or a bracket before it.
+        // A value has at least one byte, and a comma or a bracket before it.
         let is_short = object.len() <= self.bytes.min(2 * self.values);
         self.foreign
             && (is_short
@@ -192,7 +197,7 @@ impl Limits {
                     .is_some_and(|(label, kind)| !is_of(object, label, kind)))
     }
 
-    /// Whether a pod may be read into memory.
+    /// Checks whether a pod may be parsed.
     ///
     /// # Errors
     /// As [`Limits::check_object`].
@@ -205,16 +210,15 @@ impl Limits {
         }
     }
 
-    /// Of an object's `metadata` without managed fields: the apiserver takes 256 KiB of annotations, and of labels, finalizers
-    /// and owner references as much as fits into etcd.
+    /// Limits of an object's `metadata` without managed fields. The apiserver accepts 256 KiB of
+    /// annotations. Labels, finalizers and owner references are limited by etcd only.
     const fn of_metadata() -> Self {
         Self::fixed(512 << 10)
     }
 
-    /// Whether a field's text may be read into memory.
+    /// Checks whether a field's text may be parsed.
     ///
-    /// # Errors
-    /// The field, how much it is, the limit, and the remedy.
+    /// # Errors The field, its size, the limit, and the remedy.
     pub fn check(&self, field: &str, text: &str) -> Result<(), String> {
         if text.len() > self.bytes {
             let or_raise = if self.by_flag {
@@ -245,12 +249,12 @@ impl Limits {
         Ok(())
     }
 
-    /// Whether the `spec` of an object, or the `data` of a revision, may be read into memory, its metadata, and the status of a
-    /// kind of Kubernetes: without managed
-    /// fields, which are left out before ([`without_managed_fields`]).
+    /// Checks whether an object may be parsed: its `spec` or a revision's `data`, its metadata, and
+    /// the status of a Kubernetes kind. The text must have no managed fields
+    /// ([`without_managed_fields`]).
     ///
-    /// # Errors
-    /// As [`Limits::check`]; and what cannot be weighed, such as an object in which a field is twice, is refused.
+    /// # Errors As [`Limits::check`]; an object that cannot be measured, for example with a
+    /// duplicate field, is refused.
     pub fn check_object(&self, object: &str) -> Result<(), String> {
         let parts = serde_json::from_str::<Parts<'_>>(object);
         let Parts {
@@ -272,7 +276,7 @@ impl Limits {
     }
 }
 
-/// The parts of an object that are weighed, as text.
+/// The measured parts of an object, as text.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Parts<'a> {
@@ -319,7 +323,7 @@ fn is_of(object: &str, key: &str, kind: &str) -> bool {
             .is_some_and(|owners| owners.iter().any(|owner| owner.kind == kind))
 }
 
-/// What of an object is left out.
+/// The part of an object that is removed.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Managed<'a> {
@@ -334,8 +338,9 @@ struct Metadata<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// An object's text without `metadata.managedFields`, which nobody here reads: they have an entry for each field that
-/// anybody wrote, as deep as the object, and as a tree they would take as much memory.
+/// An object's text without `metadata.managedFields`, which Berth does not read. They have an entry
+/// for each field that any client wrote, as deep as the object, and as a tree they would take as
+/// much memory.
 pub fn without_managed_fields(object: &str) -> Cow<'_, str> {
     let Ok(Managed {
         metadata: Some(Metadata {
@@ -345,7 +350,7 @@ pub fn without_managed_fields(object: &str) -> Cow<'_, str> {
     else {
         return Cow::Borrowed(object);
     };
-    // Raw values lie in the text that they were read from.
+    // A raw value is a slice of the text that it was parsed from.
     let begin = (fields.get().as_ptr() as usize).wrapping_sub(object.as_ptr() as usize);
     let rest = begin
         .checked_add(fields.get().len())

@@ -1,4 +1,5 @@
-//! What a real apiserver says to objects of every kind and version: the cases are in `admission/`.
+//! The answers of a real apiserver to objects of every kind and version. The cases are in
+//! `admission/`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -278,7 +279,7 @@ async fn create(client: &Client, object: &Value, is_dry_run: bool) -> Result<Val
     .await
 }
 
-/// What is asked for of an object.
+/// The part of an object that a request is about.
 enum Part<'a> {
     /// All of its kind.
     Kind,
@@ -286,7 +287,7 @@ enum Part<'a> {
     Subresource(&'a str),
 }
 
-/// Like kubectl's, which has fields refused that nobody knows.
+/// As kubectl's requests, which make the server refuse unknown fields.
 fn path(object: &Value, part: Part<'_>) -> Result<String> {
     let text = |pointer: &str| {
         object
@@ -338,7 +339,7 @@ fn apply(cluster: &Cluster, definitions: impl IntoIterator<Item = Value>) -> Res
         .map(|_| ())
 }
 
-/// The apiserver takes new rules a moment after the definition.
+/// The apiserver applies new rules a moment after the definition.
 async fn until_rules_hold(client: &Client, version: &str) -> Result<()> {
     let wrong = [
         json!({"kind": "ImagePullJob", "metadata": {"name": "probe", "namespace": "default"}, "spec": {"image": ""}}),

@@ -1,12 +1,13 @@
-//! What objects take that are kept: a template is paid for by the byte, whatever is in it.
+//! The memory of cached objects: a template takes as much memory as its text, for any content.
 //!
-//! A test program of its own, with one test, so that nobody else needs memory while it measures. No allocator of ours
-//! counts, for that takes unsafe code: the kernel tells how much this process has, and enough is kept to see it.
+//! This is a test program with one test, so that no other test allocates memory while it measures.
+//! A counting allocator would need unsafe code. So the test reads the process's memory from the
+//! kernel, and keeps enough objects to see a difference.
 
 use berth_api::v1beta1::CloneSet;
 use serde_json::Value;
 
-/// Bytes of this process that are no file's. `None` where the kernel does not say.
+/// Anonymous memory of this process in bytes. `None` if the kernel does not report it.
 fn in_use() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The address on which a server listens.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,10 +14,10 @@ pub fn any(port: u16) -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, port).into()
 }
 
-/// Listens on an address. `[::]` means all addresses of both families; where there is no IPv6, those of IPv4.
+/// Listens on an address. `[::]` means all addresses of both families; without IPv6, all IPv4
+/// addresses.
 ///
-/// # Errors
-/// The port is taken, not ours to take, or the address is not this machine's.
+/// # Errors The port is taken or not permitted, or the address is not one of this machine's.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     if address.ip() != Ipv6Addr::UNSPECIFIED {
         return TcpListener::bind(address).await;
@@ -38,7 +38,7 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 fn dual_stack(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     socket.set_reuseaddr(true)?;
-    // Whatever the node's default says.
+    // Independent of the node's default.
     SockRef::from(&socket).set_only_v6(false)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

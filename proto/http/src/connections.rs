@@ -1,4 +1,4 @@
-//! Who is connected, and who gives way to whom.
+//! The connections of a server, and the choice of the connection that is closed for a new one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -31,22 +31,22 @@ pub(crate) struct State {
     peer: IpAddr,
     working: AtomicUsize,
     requests: Mutex<Requests>,
-    /// Tells the connection's task that `requests` changed.
+    /// Notifies the connection's task that `requests` changed.
     pub(crate) changed: Notify,
-    /// Tells the connection's task that it gives way.
+    /// Notifies the connection's task that the connection must close for another one.
     pub(crate) dropped: Notify,
 }
 
-/// The requests of a connection that are not answered to their last byte.
+/// The requests of a connection whose answers are not completely sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requests {
     pub(crate) open: usize,
     pub(crate) ever: bool,
-    /// When one last began or ended; before the first, when the connection did.
+    /// When a request last began or ended; before the first request, when the connection began.
     pub(crate) since: Instant,
 }
 
-/// The place of a connection; it is free again when this is dropped.
+/// A connection's place among the limited number; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Slot {
     id: u64,
@@ -54,19 +54,20 @@ pub(crate) struct Slot {
     connections: Arc<Connections>,
 }
 
-/// Who sent a request. The server puts it into the request's extensions.
+/// The sender of a request. The server puts it into the request's extensions.
 #[derive(Debug, Clone)]
 pub struct Caller {
     state: Arc<State>,
-    /// Since when the request waits: the first one of a connection since the connection came.
+    /// Since when the request waits; for the first request of a connection, since the connection
+    /// began.
     since: Instant,
 }
 
-/// A connection, for who must not keep it open.
+/// A weak reference to a connection, which does not keep it open.
 #[derive(Debug, Clone)]
 pub struct Connection(Weak<State>);
 
-/// While this lives the server works for a request, and its connection does not give way to others.
+/// While this exists, the server works on a request, and its connection is not closed for others.
 #[derive(Debug)]
 pub struct Working(Arc<State>);
 
@@ -98,14 +99,15 @@ impl Connections {
             .count()
     }
 
-    /// Waits until a connection is refused, or gives way to another.
+    /// Waits until a connection is refused, or is closed for another one.
     pub async fn refusal(&self) {
         self.refusals.notified().await;
     }
 
-    /// A place for a newcomer. Where all are taken, a connection gives way that waits for its caller: of the newcomer's
-    /// own peer if that has as many as it may, else of the peer that has the most, and of these the one where nothing has
-    /// happened for longest. None if there is no such connection.
+    /// A place for a new connection. If all places are taken, the server closes a connection that
+    /// waits for its caller. It chooses one of the new connection's own peer if that peer has
+    /// reached its limit, otherwise one of the peer with the most connections. Of these it chooses
+    /// the one that has been inactive for longest. `None` if there is no such connection.
     pub(crate) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Slot> {
         let mut registry = self.lock();
         let mut per_peer: HashMap<IpAddr, usize> = HashMap::new();
@@ -200,24 +202,24 @@ impl Drop for OpenRequest {
 }
 
 impl Connection {
-    /// The one that a request came by.
+    /// The connection of a request.
     pub fn of(caller: &Caller) -> Self {
         Self(Arc::downgrade(&caller.state))
     }
 
-    /// Whether it is not closed yet.
+    /// Whether the connection is still open.
     pub fn is_open(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// Whether a request came by it.
+    /// Whether the request came by this connection.
     pub fn is_of(&self, caller: &Caller) -> bool {
         self.0.as_ptr() == Arc::as_ptr(&caller.state)
     }
 }
 
 impl Caller {
-    /// To be called before the request counts as open.
+    /// Call it before the request counts as open.
     pub(crate) fn new(state: Arc<State>) -> Self {
         let requests = state.requests();
         let since = if requests.ever {
@@ -228,25 +230,25 @@ impl Caller {
         Self { state, since }
     }
 
-    /// A caller that no server took in, for tests of handlers.
+    /// A caller without a server, for tests of handlers.
     pub fn detached(peer: IpAddr) -> Self {
         Self::new(Arc::new(State::new(peer)))
     }
 
-    /// The address that the request came from.
+    /// The address of the request's sender.
     pub fn peer(&self) -> IpAddr {
         self.state.peer
     }
 
-    /// Since when the caller waits for the answer, with the handshake of a new connection, but for `most` at most: a caller may
-    /// have opened the connection long before.
+    /// Since when the caller waits for the answer, including the handshake of a new connection, but
+    /// at most `most` ago, because a caller may have opened the connection long before.
     pub fn waits_since(&self, most: Duration) -> Instant {
         let now = Instant::now();
         self.since.max(now.checked_sub(most).unwrap_or(now))
     }
 
-    /// To be called once all of the request that will be read is there: until then the connection waits for its caller, and
-    /// gives way to others.
+    /// Call it once the request is read completely. Until then the connection waits for its caller,
+    /// and may be closed for others.
     pub fn working(&self) -> Working {
         self.state.working.fetch_add(1, Ordering::Relaxed);
         Working(self.state.clone())

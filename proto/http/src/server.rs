@@ -28,7 +28,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of a short answer.
 pub type TextBody = Full<Bytes>;
 
-/// What is spoken on a port.
+/// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1.
@@ -37,26 +37,27 @@ pub enum Protocol {
     Http2,
 }
 
-/// How much, and how long.
+/// Numbers, sizes and times that limit connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The most connections at once.
     pub connections: usize,
-    /// The most connections of one address.
+    /// The most connections from one address.
     pub connections_per_peer: usize,
-    /// Until a TLS handshake is done.
+    /// The longest TLS handshake.
     pub handshake: Duration,
-    /// Until the first request has begun.
+    /// The longest time until the first request begins.
     pub first_request: Duration,
-    /// How long a connection may be without a request between two of them.
+    /// The longest time between two requests on a connection.
     pub idle: Duration,
-    /// How long requests may be under way while none begins or ends.
+    /// The longest time with open requests while no request begins or ends.
     pub request: Duration,
-    /// The most requests at once on a connection of HTTP/2.
+    /// The most simultaneous requests on a connection of HTTP/2.
     pub streams: u32,
-    /// Bytes that a connection of HTTP/1 reads at once, and the most of a request's head. For HTTP/2 the window of a stream.
+    /// The read buffer of a connection of HTTP/1 in bytes, which is also the most of a request's
+    /// head. For HTTP/2 the window of a stream.
     pub buffer: usize,
-    /// The longest that connections may take to end, once the server does.
+    /// The longest time for connections to end after the server ends.
     pub end: Duration,
 }
 
@@ -67,7 +68,7 @@ impl Default for Limits {
             connections_per_peer: 64,
             handshake: Duration::from_secs(10),
             first_request: Duration::from_secs(10),
-            // Longer than the apiserver keeps its connections to webhooks (90 s).
+            // Longer than the apiserver keeps idle connections to webhooks (90 s).
             idle: Duration::from_secs(120),
             request: Duration::from_secs(60),
             streams: 8,
@@ -77,7 +78,7 @@ impl Default for Limits {
     }
 }
 
-/// A service for requests, whatever makes it. Implemented for every service that fits.
+/// A service for requests. Implemented for every service that fits.
 pub trait Answers<B>:
     Service<
         Request<Incoming>,
@@ -102,19 +103,20 @@ impl<S, B> Answers<B> for S where
 {
 }
 
-/// The body of an answer. Implemented for every body that can be sent from a task of its own.
+/// The body of an answer. Implemented for every body that a separate task can send.
 pub trait AnswerBody: Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static {}
 
 impl<B> AnswerBody for B where B: Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static {}
 
-/// How often a connection of HTTP/2 is asked whether it is alive, and how long it may take to answer.
+/// The interval of pings on a connection of HTTP/2, and the longest time for an answer.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
-/// The pause after an error of accept: as a rule there are no more files to open.
+/// The pause after an error of accept, which usually means that the process has too many open
+/// files.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The smallest buffer that hyper takes.
+/// The smallest buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8 << 10;
 
-/// A port that is served.
+/// A server for one port.
 #[derive(Debug)]
 pub struct Server {
     name: &'static str,
@@ -125,7 +127,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server; `name` is what the log calls it. With `tls` it must offer the protocol by ALPN.
+    /// Creates a server; `name` is its name in the log. With `tls` the configuration must offer the
+    /// protocol by ALPN.
     pub fn new(
         name: &'static str,
         protocol: Protocol,
@@ -142,13 +145,13 @@ impl Server {
         }
     }
 
-    /// Who is connected.
+    /// The connections of the server.
     pub fn connections(&self) -> Arc<Connections> {
         self.connections.clone()
     }
 
-    /// Serves until `end`, and then until the requests under way are answered or the time for that is over. A [`Caller`]
-    /// is in the extensions of every request.
+    /// Serves until `end`, and then until the open requests are answered or [`Limits::end`] has
+    /// passed. The extensions of every request have a [`Caller`].
     pub async fn serve<S, B>(self, listener: TcpListener, service: S, end: impl Future<Output = ()>)
     where
         S: Answers<B>,
@@ -226,7 +229,8 @@ impl Server {
         self.requests(stream, &slot, service, ending).await
     }
 
-    /// Serves the requests of a connection until it ends or its time is over.
+    /// Serves the requests of a connection until the connection ends or one of its time limits has
+    /// passed.
     async fn requests<I, S, B>(
         &self,
         stream: I,
@@ -325,7 +329,7 @@ where
     }
 }
 
-/// The body of an answer; its request is open until this is sent, or dropped.
+/// The body of an answer. Its request is open until the body is sent or dropped.
 struct Counted<B> {
     inner: B,
     _open: OpenRequest,

@@ -106,7 +106,7 @@ fn pods_with_the_uid_of_an_owner_elsewhere_or_of_another_kind_are_not_owned_by_i
     assert!(names("").is_empty());
 }
 
-/// The same pod in a version that cannot be decoded.
+/// The same pod in an unreadable version.
 fn odd(name: &str, uid: &str, version: &str) -> Odd {
     let owner = serde_json::json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "u", "controller": true,
@@ -262,7 +262,7 @@ fn what_a_list_does_not_show_is_told_as_deleted() {
     store.apply(thing("b", "2", 2, ""));
     store.apply(thing("c", "3", 5, ""));
     store.end_list("6");
-    // Nothing is told of b, which has not changed.
+    // There is no event for b, which has not changed.
     assert_eq!(told(&mirror), ["+c:3", "-a:1", "="]);
     assert_eq!(store.position().as_deref(), Some("6"));
 }
@@ -433,7 +433,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever happens, subscribers and indexes agree with the store, and after a list the store has just the list's names.
+    /// After any operations, subscribers and indexes agree with the store. After a list the store
+    /// has exactly the list's names.
     #[test]
     fn subscribers_and_indexes_agree_with_the_store(ops in prop::collection::vec(op(), 0..40)) {
         let (store, mirror) = mirrored(&[BY_NODE]);
@@ -483,12 +484,12 @@ fn what_was_read_beside_the_feed_does_not_come_back() {
     store.apply(thing("a", "1", 101, ""));
     store.advance("101");
     let seen = store.get("ns", "a").unwrap();
-    // Read now, and taken in after the feed has told of its end.
+    // Read before the feed shows its deletion, and applied afterwards.
     store.remove("ns", "a", Some("1"));
     store.advance("102");
     store.apply_read(thing("a", "1", 101, ""));
     assert!(store.get("ns", "a").is_none());
-    // The feed has not come so far yet.
+    // The feed has not reached this version yet.
     store.apply_read(thing("b", "2", 103, ""));
     assert!(store.get("ns", "b").is_some());
     // Not found, and created again before that is taken in.

@@ -22,7 +22,7 @@ struct Candidate {
     stop: CancellationToken,
 }
 
-/// Stands for election with short times, so that the tests are short.
+/// Starts a candidate with short times, so that the tests are short.
 fn stand(client: &Client, namespace: &str, identity: &str) -> Candidate {
     let settings = Settings {
         lease: Duration::from_secs(9),
@@ -129,7 +129,8 @@ async fn a_lease_that_is_given_back_is_taken_at_once() {
         stop.clone(),
     );
     let second = tokio::spawn(run);
-    // The time of a lease is over for who has not seen its renewals: the second sees several.
+    // A candidate that has not seen renewals takes the lease after its time. The second candidate
+    // sees several.
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert!(first.leadership.is_leader() && !leadership.is_leader());
     first.stop.cancel();

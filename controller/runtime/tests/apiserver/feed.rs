@@ -165,7 +165,8 @@ async fn selectors_and_filters_choose() {
         ["kept"]
     );
 
-    // A filter of our own, and a label selector: an object that leaves either is told as deleted.
+    // A filter of the feed, and a label selector: an object that leaves either is reported as
+    // deleted.
     let filtered = Store::<Pod>::new(&[]);
     let mut told = Told::by(&filtered);
     let keep = |pod: &Pod| pod.metadata.label("changed") != Some("hidden");

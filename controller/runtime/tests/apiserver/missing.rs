@@ -74,7 +74,7 @@ async fn a_kind_that_is_not_installed_holds_nothing_up_and_is_followed_once_it_i
         stop.clone(),
     ));
 
-    // Whoever waits for the first list goes on, and the metric says why there is nothing.
+    // The first list ends, and the metric says why the store is empty.
     told.synced().await;
     assert!(
         store.is_missing() && store.is_empty() && missing(1),
@@ -103,7 +103,7 @@ async fn a_kind_that_is_not_installed_holds_nothing_up_and_is_followed_once_it_i
     })
     .await;
 
-    // The definition goes, and with it every object.
+    // The definition is deleted, and all objects with it.
     request(
         &client,
         Method::DELETE,

@@ -1,7 +1,8 @@
-//! The apiserver that the decisions are tested with is a model. Here it is held against a real one: the same random writes to
-//! both, one after the other, are done or refused alike and leave the same.
+//! Compares the model apiserver, with which the decisions are tested, with a real one. Both get the
+//! same random writes, one after the other. Both must accept or refuse the same writes and end with
+//! the same objects.
 //!
-//! `BERTH_MODEL_WRITES` says how many, `BERTH_MODEL_SEED` which.
+//! `BERTH_MODEL_WRITES` is the number of writes, `BERTH_MODEL_SEED` the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -393,7 +394,7 @@ impl Both {
         foreseen().filter(|outcome| !self.outcomes.contains_key(outcome))
     }
 
-    /// What nobody expects. Anything may be gone.
+    /// Outcomes that no rule foresees. Every object may be gone.
     fn unforeseen(&self) -> Vec<&Outcome> {
         let foreseen: BTreeSet<_> = foreseen().collect();
         self.outcomes
@@ -403,7 +404,7 @@ impl Both {
     }
 }
 
-/// All that can come of the writes, besides that the object is gone.
+/// All foreseen outcomes of the writes, in addition to a missing object.
 fn foreseen() -> impl Iterator<Item = Outcome> {
     let pods = [
         "PatchPod",

@@ -134,7 +134,7 @@ pub(crate) fn pod_body(namespace: &str, name: &str, owner: &str) -> Value {
         "metadata": {"namespace": namespace, "name": name, "labels": {"app": "web"}, "ownerReferences": [owner]},
         "spec": {
             "automountServiceAccountToken": false,
-            // Nobody writes to it behind the test's back.
+            // No scheduler has this name, so that no other program writes to the pod.
             "schedulerName": "nobody",
             "containers": [{"name": "first", "image": "x:1"}, {"name": "second", "image": "y:1"}],
         },

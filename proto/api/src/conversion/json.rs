@@ -1,5 +1,4 @@
-//! JSON that is read no further than it is looked at: what nobody asks for stays the text that it was, however large and
-//! however deep it is.
+//! JSON that is parsed only as far as needed: other parts stay text of any size and any depth.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -12,20 +11,21 @@ use serde_json::value::RawValue;
 
 use crate::weight::scan;
 
-/// The most fields of an object, or items of a list, that are looked into: of a larger one the text stays as it is, for each
-/// entry takes many times its text. No object that the schemas accept has as many in a place that is converted.
+/// The most fields of an object, or items of a list, that are parsed. A larger one stays text,
+/// because each entry takes many times its text. No object that the schemas accept has as many in a
+/// place that is converted.
 const MOST_ENTRIES: usize = 16_384;
-/// The largest text of which another spelling counts as the same value.
+/// The largest text that is compared by its value, and not only by its spelling.
 const COMPARED_MAX: usize = 64 << 10;
 
 /// A value.
 #[derive(Clone, Debug)]
 pub(crate) enum Json<'a> {
-    /// Not looked into.
+    /// Not parsed.
     Text(Cow<'a, str>),
-    /// An object of which somebody looked at a field.
+    /// A parsed object.
     Object(Object<'a>),
-    /// A list of which somebody looked at an item.
+    /// A parsed list.
     List(Vec<Json<'a>>),
 }
 
@@ -35,27 +35,27 @@ impl Default for Json<'_> {
     }
 }
 
-/// Fields in the order in which they came.
+/// Fields in their original order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> Json<'a> {
-    /// Text that is JSON; whether it is shows when somebody looks into it.
+    /// From JSON text, which is not checked until it is parsed.
     pub(crate) fn of(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text.trim_ascii()))
     }
 
-    /// Text of one's own.
+    /// From owned text.
     pub(crate) fn owned(text: impl Into<String>) -> Self {
         Self::Text(Cow::Owned(text.into()))
     }
 
-    /// A text value.
+    /// From a string value.
     pub(crate) fn string(value: &str) -> Self {
         Self::owned(Value::from(value).to_string())
     }
 
-    /// The fields; `None` of what is no object.
+    /// The fields; `None` if it is not an object.
     pub(crate) fn object(&mut self) -> Option<&mut Object<'a>> {
         if let Self::Text(text) = self {
             *self = Self::Object(match text {
@@ -70,7 +70,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The items; `None` of what is no list.
+    /// The items; `None` if it is not a list.
     pub(crate) fn list(&mut self) -> Option<&mut Vec<Self>> {
         if let Self::Text(text) = self {
             *self = Self::List(match text {
@@ -85,13 +85,13 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A field of a field and so on; `None` where there is none.
+    /// A nested field by its path; `None` if it is missing.
     pub(crate) fn at(&mut self, path: &[&str]) -> Option<&mut Self> {
         path.iter()
             .try_fold(self, |value, key| value.object()?.get_mut(key))
     }
 
-    /// The text that it has as a value; `None` of what is no text.
+    /// The string; `None` if it is not a string.
     pub(crate) fn as_string(&self) -> Option<String> {
         match self {
             Self::Text(text) if text.starts_with('"') => serde_json::from_str(text).ok(),
@@ -99,7 +99,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Is it `true`?
+    /// Whether it is `true`.
     pub(crate) fn is_true(&self) -> bool {
         matches!(self, Self::Text(text) if text == "true")
     }
@@ -112,22 +112,22 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Is it an object?
+    /// Whether it is an object.
     pub(crate) fn is_object(&self) -> bool {
         self.opens_with('{')
     }
 
-    /// Is it a list?
+    /// Whether it is a list.
     pub(crate) fn is_list(&self) -> bool {
         self.opens_with('[')
     }
 
-    /// Is it the same value? Another spelling of a large value is not found to be the same.
+    /// Whether both are the same value. Other spellings of a large value do not count as the same.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         Compared::with(other.to_string()).is(self)
     }
 
-    /// Bytes of its text, about: what it costs to look at it.
+    /// Approximate bytes of its text, which is the cost of parsing it.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -139,7 +139,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// As raw JSON, to be written into something else.
+    /// As raw JSON, to be written into another value.
     pub(crate) fn raw(&self) -> Option<Box<RawValue>> {
         RawValue::from_string(self.to_string()).ok()
     }
@@ -153,7 +153,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// A value with which many are compared: it is parsed once.
+/// A value to compare with many others; it is parsed once.
 pub(crate) struct Compared {
     text: String,
     value: OnceCell<Option<Value>>,
@@ -168,7 +168,7 @@ impl Compared {
         }
     }
 
-    /// Is it the same value? Another spelling of a large value is not found to be the same.
+    /// Whether it is the same value. Other spellings of a large value do not count as the same.
     pub(crate) fn is(&self, other: &Json<'_>) -> bool {
         let other = other.to_string();
         let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
@@ -235,7 +235,7 @@ impl<'a> Object<'a> {
 
     /// The value of a field.
     pub(crate) fn get(&self, key: &str) -> Option<&Json<'a>> {
-        // Of a field that is there twice, the last counts, as for every reader of JSON.
+        // Of a duplicate field the last one counts, as for every JSON parser.
         self.0
             .iter()
             .rev()
@@ -260,7 +260,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Json<'a>> {
         let mut removed = None;
         self.0.retain_mut(|(name, value)| {
@@ -273,7 +273,7 @@ impl<'a> Object<'a> {
         removed
     }
 
-    /// The value of a field, an empty object where there is none.
+    /// The value of a field. Inserts an empty object if it is missing.
     pub(crate) fn entry(&mut self, key: &str) -> Option<&mut Json<'a>> {
         if self.get(key).is_none() {
             self.insert(key, Json::Object(Object::default()));
@@ -311,8 +311,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// At most so many entries: room for them is made at once, for a list that grows needs three times its size. None where
-/// there are too many.
+/// An upper bound of the number of entries, so that memory is allocated once. A growing list needs
+/// three times its size. `None` if there are more than [`MOST_ENTRIES`].
 fn entries(text: &str) -> Option<usize> {
     let mut commas = 0;
     scan(text, |byte, depth| {

@@ -547,8 +547,9 @@ proptest! {
         prop_assert_eq!(&converted["status"], &original["status"]);
     }
 
-    /// A client of the other version replaces the strategies. What it wrote is what the stored object then says, whatever
-    /// was remembered: the stored object is read without its memory here, which would hide a mistake.
+    /// A client of the other version replaces the strategies. The stored object then has the
+    /// client's values, independent of the memory annotation. This test reads the stored object
+    /// without the annotation, which would hide a mistake.
     #[test]
     fn edits_in_v1alpha1_count(mut stored in betas(), edit in alphas()) {
         if stored["spec"]["updateStrategy"]["type"] == "Else" {

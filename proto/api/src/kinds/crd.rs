@@ -1,7 +1,8 @@
-//! The CustomResourceDefinitions, made from the types and from what [`crate::kinds`] says of each kind.
+//! The CustomResourceDefinitions, made from the types and from the properties of each kind in
+//! [`crate::kinds`].
 //!
-//! The types have fields, descriptions, defaults, rules and columns. A kind adds by field path what no attribute can say,
-//! such as a rule of one version.
+//! The types have fields, descriptions, defaults, rules and columns. A kind adds, by field path,
+//! properties that no attribute can express, such as a rule of one version.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::crd::{MergeError, merge_crds};
@@ -34,10 +35,10 @@ pub enum CrdError {
     Json(#[from] serde_json::Error),
 }
 
-/// All definitions, without conversion: whoever installs them adds `spec.conversion` where there are several versions.
+/// All definitions, without conversion. An installer adds `spec.conversion` to definitions with
+/// several versions.
 ///
-/// # Errors
-/// When types and rules contradict each other.
+/// # Errors Types and rules contradict each other.
 pub fn definitions() -> Result<Vec<Value>, CrdError> {
     kinds::TABLE
         .iter()
@@ -94,12 +95,13 @@ fn older(stored: &CustomResourceDefinition, version: Version) -> CustomResourceD
     definition
 }
 
-/// The times that a schema takes. Its format alone takes some of the last day of the year 9999, of any offset and with any end:
-/// no type reads those, and the object would be unreadable for good.
+/// The times that a schema accepts. Its format alone accepts some times of the last day of the year
+/// 9999 with any offset and any suffix. No type reads these times, and such an object would be
+/// unreadable for good.
 const TIME: &str = r"^[0-8][0-9]{3}-[01][0-9]-[0-3][0-9][Tt][0-2][0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?([Zz]|[+-][01][0-9]:[0-5][0-9])$";
 
-/// Takes back what derives add and Kubernetes would misread: `nullable` stores nulls instead of dropping them, and
-/// serde's defaults are not the API's.
+/// Removes properties that derives add and Kubernetes would misread: `nullable` stores nulls
+/// instead of dropping them, and serde's defaults are not the API's.
 fn tidy(schema: &mut Map<String, Value>) {
     for key in ["nullable", "title"] {
         schema.remove(key);

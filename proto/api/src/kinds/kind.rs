@@ -9,48 +9,50 @@ use crate::validation::Violation;
 use crate::version::Version;
 use crate::weight::Limits;
 
-/// A kind, as far as the running programs ask about it.
+/// A kind, with the properties that the programs use.
 #[derive(Clone, Copy)]
 pub struct Kind {
     /// API group.
     pub group: &'static str,
-    /// Name of the kind, as manifests have it. Our kinds have different ones, whatever their groups.
+    /// Name of the kind in manifests. It is unique among Berth's kinds, even across groups.
     pub kind: &'static str,
-    /// Name in paths, lower case plural. Our kinds have different ones, whatever their groups.
+    /// Name in paths, lower case plural. It is unique among Berth's kinds, even across groups.
     pub plural: &'static str,
     /// False for cluster-scoped objects.
     pub namespaced: bool,
-    /// The version that is stored, and that the controller works with.
+    /// The stored version, which the controller works with.
     pub stored: Version,
-    /// Versions that are served besides, for older manifests. Without any there is nothing to convert.
+    /// Other served versions, for older manifests. Without any there is no conversion.
     pub older: &'static [Version],
-    /// Whether the type of the stored version reads the text of an object: a schema may let pass what the type does not.
+    /// Parses the text of an object as the type of the stored version, because a schema may accept
+    /// what the type does not.
     pub read: fn(&str) -> Result<(), serde_json::Error>,
-    /// What an object may be at most, given the bytes that a flag allows for a spec.
+    /// The size limits of an object, given the bytes that a flag allows for a spec.
     pub limits: fn(usize) -> Limits,
-    /// The field that holds the template of its pods, such as `spec.template`. A webhook asks the apiserver about it.
+    /// The field of the pod template, such as `spec.template`. A webhook has the apiserver validate
+    /// it.
     pub template: Option<&'static str>,
-    /// What the controller makes for its objects, so that they control it, by plural. A policy of the chart lets the
-    /// controller's account write nothing else.
+    /// The kinds of objects, by plural, that the controller creates for its objects and that they
+    /// control. A policy of the chart lets the controller's account write no others.
     pub owns: &'static [&'static str],
-    /// Reads the text of an object of the stored version, and returns its spec with all defaults.
+    /// Parses the text of an object of the stored version, and returns its spec with all defaults.
     pub(crate) spec: fn(&str) -> Result<Value, serde_json::Error>,
-    /// Releases of OpenKruise that serve the kind in v1alpha1 alone, each with the fields of our v1alpha1 that it lacks, `[]` for
-    /// the items of a list.
+    /// Releases of OpenKruise that serve the kind only in v1alpha1, each with the fields of Berth's
+    /// v1alpha1 that it lacks, `[]` for the items of a list.
     pub(crate) v1alpha1_alone: &'static [(&'static str, &'static [&'static str])],
-    /// What a user is warned of when an object is written, given as text: fields that do not count.
+    /// Warnings for a user who writes an object, given as text: fields without effect.
     pub warnings: Option<fn(&str) -> Vec<String>>,
-    /// How its versions relate.
+    /// The mapping between its versions.
     pub(crate) mapping: Mapping,
-    /// Faults of an object that neither the schema nor its rules can name.
+    /// Faults of an object that neither the schema nor its rules can express.
     pub(crate) faults: fn(&Value) -> Vec<Violation>,
-    /// Faults of a change from an older object to a newer one, given in the order newer, older.
+    /// Faults of a change. The arguments are the newer and the older object.
     pub(crate) faults_of_change: fn(&Value, &Value) -> Vec<Violation>,
 }
 
 impl Kind {
-    /// What most kinds have: both versions, a namespace, the limits of specs, and no rule about changes. The rest names no
-    /// kind, so that each registration says it.
+    /// The properties of most kinds: both versions, a namespace, the limits of specs, and no rule
+    /// about changes. The other properties are empty, so that each registration must set them.
     pub(crate) const USUAL: Self = Self {
         group: "",
         kind: "",
@@ -70,7 +72,7 @@ impl Kind {
         faults_of_change: |_, _| Vec::new(),
     };
 
-    /// The versions that are served, the oldest first.
+    /// The served versions, the oldest first.
     pub fn versions(&self) -> impl Iterator<Item = Version> {
         self.older.iter().copied().chain([self.stored])
     }
@@ -80,7 +82,7 @@ impl Kind {
         format!("{}/{}", self.group, version.name())
     }
 
-    /// The version that an `apiVersion` names, if the kind is served in it.
+    /// The version in an `apiVersion`, if the kind is served in it.
     pub fn version(&self, api_version: &str) -> Option<Version> {
         let name = api_version.strip_prefix(self.group)?.strip_prefix('/')?;
         self.versions().find(|version| version.name() == name)
@@ -99,16 +101,14 @@ impl Kind {
 
 /// [`Kind::read`] of a type.
 ///
-/// # Errors
-/// Why the text is no such object.
+/// # Errors The text is not an object of this type.
 pub(crate) fn read<T: DeserializeOwned>(object: &str) -> Result<(), serde_json::Error> {
     serde_json::from_str::<T>(object).map(drop)
 }
 
 /// [`Kind::spec`] of a type.
 ///
-/// # Errors
-/// Why the text is no such object.
+/// # Errors The text is not an object of this type.
 pub(crate) fn spec<T: DeserializeOwned + Serialize>(
     object: &str,
 ) -> Result<Value, serde_json::Error> {

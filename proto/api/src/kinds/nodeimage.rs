@@ -21,10 +21,11 @@ pub const NODE_IMAGE: Kind = Kind {
     plural: "nodeimages",
     namespaced: false,
     read: read::<v1beta1::NodeImage>,
-    // The controller writes it, whatever users may write.
+    // The controller writes it, so that the limits for users' specs do not hold.
     limits: |_| Limits::of_node_images(),
     mapping: conversion::MAPPING,
-    // Nobody but the controller writes its spec, and OpenKruise's controller writes it anew: there is nothing to lose.
+    // Only the controller writes its spec, and OpenKruise's controller writes it anew, so that
+    // nothing can be lost.
     v1alpha1_alone: &[("1.8.4", &[])],
     ..Kind::USUAL
 };

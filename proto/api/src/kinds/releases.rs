@@ -1,7 +1,8 @@
-//! Releases of OpenKruise that serve kinds in v1alpha1 alone, and what an object loses on its way to one of them.
+//! Releases of OpenKruise that serve kinds only in v1alpha1, and the fields that an object loses on
+//! its way to one of them.
 //!
-//! A definition of such a release is refused as long as `status.storedVersions` names v1beta1, and fields that its v1alpha1
-//! lacks are dropped when an object is read.
+//! The apiserver refuses a definition of such a release while `status.storedVersions` names
+//! v1beta1. Fields that the release's v1alpha1 lacks are dropped when an object is read.
 
 use serde_json::Value;
 
@@ -12,23 +13,23 @@ use crate::names::annotation::CONVERSION;
 /// The longest text of a value in a [`Loss`], in characters.
 const LONGEST_VALUE: usize = 100;
 
-/// A release.
+/// A release of OpenKruise.
 #[derive(Debug)]
 pub struct Release {
     /// Its version, such as `1.9.0`.
     pub version: &'static str,
 }
 
-/// A kind that a release serves in v1alpha1 alone.
+/// A kind that a release serves only in v1alpha1.
 #[derive(Clone, Copy)]
 pub struct OlderKind {
     /// The kind.
     pub kind: &'static Kind,
-    /// Fields of our v1alpha1 that the release's v1alpha1 lacks, `[]` for the items of a list.
+    /// Fields of Berth's v1alpha1 that the release's v1alpha1 lacks, `[]` for the items of a list.
     lacks: &'static [&'static str],
 }
 
-/// A field of v1beta1 that an object has and the release does not keep.
+/// A field of v1beta1 in an object that the release does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The field.
@@ -37,18 +38,18 @@ pub struct Loss {
     pub value: String,
 }
 
-/// An object of which nobody can say what it would lose.
+/// The losses of an object are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// It is no object of its kind.
+    /// It is not an object of its kind.
     #[error(transparent)]
     Conversion(#[from] ConversionError),
-    /// Its type does not read it.
+    /// Its type cannot read it.
     #[error("it cannot be read as v1beta1: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// All releases to which there is a way back, the newest first.
+/// All releases that a cluster can return to, the newest first.
 pub static RELEASES: [Release; 2] = [Release { version: "1.9.0" }, Release { version: "1.8.4" }];
 
 /// The release of this version.
@@ -57,7 +58,7 @@ pub fn named(version: &str) -> Option<&'static Release> {
 }
 
 impl Release {
-    /// The kinds that it serves in v1alpha1 alone, in the order of their names.
+    /// The kinds that the release serves only in v1alpha1, in the order of their names.
     pub fn kinds(&self) -> impl Iterator<Item = OlderKind> + Clone {
         KINDS.iter().filter_map(|kind| {
             let mut releases = kind.v1alpha1_alone.iter();
@@ -79,13 +80,12 @@ impl std::fmt::Debug for OlderKind {
 impl OlderKind {
     /// The fields that the release does not keep of an object, given as the text of its v1beta1.
     ///
-    /// # Errors
-    /// When the object is none of this kind.
+    /// # Errors The object is not of this kind.
     pub fn losses(&self, object: &str) -> Result<Vec<Loss>, Unreadable> {
         let before = (self.kind.spec)(object)?;
         let older = convert::convert(object, &self.kind.api_version(Version::V1Alpha1))?;
         let mut older: Value = serde_json::from_str(&older)?;
-        // OpenKruise knows nothing of what the annotation remembers.
+        // OpenKruise does not read the conversion annotation.
         if let Some(annotations) = older
             .pointer_mut("/metadata/annotations")
             .and_then(Value::as_object_mut)

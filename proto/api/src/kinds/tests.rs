@@ -116,7 +116,7 @@ fn each_kind_is_read_by_its_own_type() {
     );
 }
 
-/// The numbers of a schema that may be larger than what they are read into.
+/// The numbers of a schema that may be larger than the type that reads them.
 fn too_large(schema: &Value, path: &str) -> Vec<String> {
     let is_bound = schema["maximum"]
         .as_i64()
@@ -134,7 +134,7 @@ fn too_large(schema: &Value, path: &str) -> Vec<String> {
     found
 }
 
-// One that the apiserver takes in and nobody can read would protect nothing.
+// A budget that the apiserver accepts and that the controller cannot read would protect no pods.
 #[test]
 fn no_number_in_the_spec_of_a_budget_is_too_large_to_be_read() {
     for kind in ["DistributedPodDisruptionBudget", "PodUnavailableBudget"] {

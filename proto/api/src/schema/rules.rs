@@ -1,10 +1,11 @@
 //! CEL rules, and parts of them. The attribute `transform` adds them to a field or an object, see [`super::field`].
 //!
-//! A message says what is wrong with which value and what to do; the apiserver puts the field before it.
+//! A message names the fault, the value and the remedy; the apiserver puts the field before it.
 //!
-//! An object that has a fault already, from before a rule, must stay usable: its status is still written, its labels still
-//! change. The apiserver sees to it where the field or object that a rule stands at did not change. It cannot tell for
-//! anything that has a pod template in it, so rules that stand there compare for themselves, see [`unless_unchanged`].
+//! An object with a fault from before a rule must stay usable, so that its status and labels can
+//! still change. The apiserver ensures this if the field or object with the rule did not change. It
+//! cannot compare values that contain a pod template, so that rules there compare by themselves,
+//! see [`unless_unchanged`].
 
 use kube::core::{Message, Rule};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ pub(crate) fn rule(rule: impl Into<String>, message: impl Into<String>) -> Value
     json!({"rule": rule.into(), "messageExpression": message.into()})
 }
 
-/// Rule of an object after which other things are named, so that its name must fit into a label.
+/// Rule of an object whose name becomes part of other names and of a label.
 pub(crate) fn label_name(longest: usize, why: &str) -> Rule {
     let valid = format!(
         "oldSelf.hasValue() || (size(self.metadata.name) <= {longest} && !self.metadata.name.contains('.'))"
@@ -32,7 +33,7 @@ pub(crate) fn label_name(longest: usize, why: &str) -> Rule {
         .optional_old_self(true)
 }
 
-/// The same, reported at a field below.
+/// The same rule, reported at a field below.
 pub(crate) fn reported_at(field_path: &str, mut rule: Value) -> Value {
     if let Some(rule) = rule.as_object_mut() {
         rule.insert("fieldPath".to_owned(), json!(field_path));
@@ -40,7 +41,7 @@ pub(crate) fn reported_at(field_path: &str, mut rule: Value) -> Value {
     rule
 }
 
-/// Makes a rule of a spec forgive a fault as long as none of the fields it looks at changes.
+/// Makes a rule of a spec accept an old fault while none of the listed fields changes.
 pub(crate) fn unless_unchanged(fields: &[&str], mut rule: Value) -> Value {
     let same: Vec<_> = fields.iter().map(|field| is_same("", field)).collect();
     if let Some(rule) = rule.as_object_mut() {
@@ -52,7 +53,8 @@ pub(crate) fn unless_unchanged(fields: &[&str], mut rule: Value) -> Value {
     rule
 }
 
-/// Makes a rule forgive an object that had this very fault before. `valid` is the rule, of `self` or of what `self` was.
+/// Makes a rule accept an object that had the same fault before. `valid` is the rule, of `self` or
+/// of the old `self`.
 pub(crate) fn unless_before(valid: impl Fn(&str) -> String, mut rule: Value) -> Value {
     if let Some(rule) = rule.as_object_mut() {
         let expression = format!(
@@ -66,8 +68,9 @@ pub(crate) fn unless_before(valid: impl Fn(&str) -> String, mut rule: Value) -> 
     rule
 }
 
-/// An expression: is a field the same as before? Each step may be missing. (Optional chaining would be shorter, but the
-/// apiserver takes what it yields for unbounded and refuses the rule as too costly.)
+/// An expression that says whether a field is unchanged. Each step may be missing. (Optional
+/// chaining would be shorter, but the apiserver counts its result as unbounded and refuses the rule
+/// as too costly.)
 fn is_same(parent: &str, field: &str) -> String {
     let (name, rest) = field
         .split_once('.')
@@ -78,12 +81,13 @@ fn is_same(parent: &str, field: &str) -> String {
     format!("(has({new}) ? has({old}) && {same} : !has({old}))")
 }
 
-/// An expression: is this number or percentage 0?
+/// An expression that says whether this number or percentage is 0.
 pub(crate) fn is_zero(field: &str) -> String {
     format!("(type({field}) == int ? {field} == 0 : {field}.matches('^0+([.]0+)?%$'))")
 }
 
-/// A percentage that the controller can read: what has more digits would be accepted here, and the whole object refused there.
+/// A percentage that the controller can read. The controller would refuse the whole object for a
+/// percentage with more digits.
 pub(crate) const PERCENT: &str = "^[0-9]{1,3}([.][0-9]{1,4})?%$";
 
 /// Rule of a completion policy: a job that never completes has neither limit.
@@ -93,17 +97,18 @@ pub(crate) fn completes_or_has_no_limits() -> Value {
     json!({"rule": valid, "message": message})
 }
 
-/// A label selector that selects something else than everything.
+/// A label selector that does not select everything.
 pub(crate) fn not_empty(message: &str) -> Value {
     let rule = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
                 (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
     json!({"rule": rule, "message": message})
 }
 
-/// What a name must match that becomes part of a request for an object. A NodeImage's are not held to it: one that a job
-/// from before this rule names must not make the whole NodeImage unwritable, and whoever reads the secrets checks.
+/// The pattern of a name that becomes part of a request for an object. Names in a NodeImage are
+/// exempt: one such name, from a job that is older than this rule, must not make the whole
+/// NodeImage unwritable. The reader of the secrets checks the name.
 pub(crate) const DNS_SUBDOMAIN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// What the name of a container must match.
+/// The pattern of a container's name.
 pub(crate) const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";

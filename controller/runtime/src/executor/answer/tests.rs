@@ -175,7 +175,7 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
         keys: vec!["p_1".to_owned()],
     });
     for (write, code, outdated) in [
-        // That of the pod of this name before it.
+        // The ConfigMap of an earlier pod of this name.
         (barrier, 422, true),
         (patch(), 409, true),
         (patch(), 404, true),
@@ -262,7 +262,7 @@ fn an_existing_pod_is_ours_or_in_the_way() {
             .message
             .contains("being deleted")
     );
-    // Nobody's object never equals nobody's wish.
+    // An object without an owner does not belong to a request without an owner.
     assert!(
         existing(
             &Write::of(&Action::CreatePod {

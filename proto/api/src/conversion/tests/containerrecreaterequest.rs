@@ -80,7 +80,7 @@ fn what_an_annotation_cannot_be_in_v1beta1_shows_there_nowhere_and_comes_back() 
             json!({STATUSES: "no list", ACQUIRED: "yesterday"}),
             json!({"phase": "Pending"}),
         ),
-        // Whoever creates a request makes no status of it.
+        // The creator of a request cannot make a status.
         (json!({STATUSES: LIST, ACQUIRED: TIME}), Value::Null),
         (json!({STATUSES: "[]"}), json!({"phase": "Pending"})),
         (

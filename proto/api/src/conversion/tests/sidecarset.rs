@@ -19,7 +19,7 @@ fn of(namespace: &str) -> Value {
     json!({"matchLabels": {NAMESPACE_NAME: namespace}})
 }
 
-/// Each object of v1alpha1, what v1beta1 says of it, and whether anything has to be remembered.
+/// Each object of v1alpha1, its v1beta1, and whether the memory annotation is needed.
 #[test]
 fn what_v1alpha1_says_is_said_in_v1beta1_and_comes_back() {
     let labelled = json!({SIDECARSET_CUSTOM_VERSION: "v1", "mine": "x"});
@@ -296,7 +296,8 @@ proptest! {
         prop_assert_eq!(to(other(&original["apiVersion"]), &second), first);
     }
 
-    /// Whatever was remembered: what v1beta1 says after an edit is what it says after a way through v1alpha1.
+    /// For any memory: an object that is edited in v1beta1 is the same after a way through
+    /// v1alpha1.
     #[test]
     fn edits_in_v1beta1_count(stored in sidecarsets(), edit in sidecarsets()) {
         let (mut edited, edit) = (to(BETA, &stored), to(BETA, &edit));

@@ -1,11 +1,12 @@
-//! ContainerRecreateRequest: what v1beta1 has in its status, v1alpha1 has in annotations.
+//! ContainerRecreateRequest: v1alpha1 has annotations for two parts of v1beta1's status.
 //!
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
 //! | annotation `crr.apps.kruise.io/sync-container-statuses` | `status.containerStatusSnapshot` |
 //! | annotation `crr.apps.kruise.io/unready-acquired` | `status.conditions`, the time of `PreRecreateGrace` |
 //!
-//! An annotation becomes a part of a status that is there, and never makes one: anybody who creates a request writes its annotations.
+//! An annotation becomes a part of an existing status and never makes a status, because every user
+//! who creates a request can write its annotations.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -51,7 +52,7 @@ fn to_v1beta1(object: &mut Json<'_>) {
     let Some(status) = object.at(&["status"]).and_then(Json::object) else {
         return;
     };
-    // No field of v1alpha1: what stands there was written by nobody who knows it.
+    // v1alpha1 has no such field, so that a value there has no meaning.
     status.remove("containerStatusSnapshot");
     if let Some(statuses) = statuses.and_then(|text| snapshot(&text)) {
         status.insert("containerStatusSnapshot", Json::owned(statuses));
@@ -106,7 +107,7 @@ fn to_v1alpha1(object: &mut Json<'_>) {
     for (key, value) in [(STATUSES, statuses), (ACQUIRED, acquired)] {
         match value {
             Some(value) => set_entry(metadata, "annotations", key, Json::string(&value)),
-            // In v1beta1 it means nothing, but would in v1alpha1.
+            // It has no meaning in v1beta1, but would have one in v1alpha1.
             None => drop(remove_entry(metadata, "annotations", key)),
         }
     }
@@ -137,7 +138,7 @@ fn is_grace(condition: &mut Json<'_>) -> bool {
     is("type", PRE_RECREATE_GRACE) && is("status", "True")
 }
 
-/// Whether the type of a version reads what differs.
+/// Whether the type of a version can read the differing parts.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
     let differing: &[&str] = match version {
         Version::V1Alpha1 => &["conditions"],

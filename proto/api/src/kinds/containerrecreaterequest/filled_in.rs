@@ -1,5 +1,6 @@
-//! What a ContainerRecreateRequest copies from its pod when it is created: by the webhook in its answer to the creation, or later by the controller
-//! for one that slipped through.
+//! The fields that a ContainerRecreateRequest copies from its pod when it is created. The webhook
+//! fills them in with its answer to the creation, or the controller does it later if the webhook
+//! was not called.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +16,12 @@ use crate::names::label::{
 };
 use crate::weight::Limits;
 
-/// The fields of a container that nobody but the controller fills in.
+/// The fields of a container that only the controller fills in.
 const READ_ONLY: [&str; 3] = ["preStop", "ports", "statusContext"];
 /// The longest value of a label.
 const LABEL_VALUE: usize = 63;
 
-/// An object with what is read of it here.
+/// An object with the fields that this module reads.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(default)]
 struct Slim {
@@ -87,13 +88,12 @@ struct SlimContainerStatus {
     restart_count: i64,
 }
 
-/// A pod or a node from its text, with the fields that [`node_of`] and [`fill`] read.
+/// Parses a pod or a node, with the fields that [`node_of`] and [`fill`] read.
 ///
-/// # Errors
-/// It is beyond a limit of pods, or is no such object.
+/// # Errors It exceeds a limit of pods, or is no such object.
 pub fn read(text: &str) -> Result<Value, String> {
     Limits::check_pod(text)?;
-    // The parser's words may quote a value of any length.
+    // The parser's message may quote a value of any length.
     let mut slim: Slim =
         serde_json::from_str(text).map_err(|_| "it has fields of unknown types".to_owned())?;
     slim.metadata.annotations.retain(|key, _| key == MIRROR_POD);
@@ -101,7 +101,7 @@ pub fn read(text: &str) -> Result<Value, String> {
     serde_json::to_value(slim).map_err(|error| error.to_string())
 }
 
-/// The pod's node, for which the pod must be known.
+/// The node of the pod. Refuses the request if the pod is unknown.
 ///
 /// # Errors
 /// Why the request is refused: the field, its value and the remedy.
@@ -134,7 +134,8 @@ pub fn node_of<'a>(request: &Value, pod: Option<&'a Value>) -> Result<&'a str, S
     }
 }
 
-/// Fills a request in, of whichever version, that the type of its version reads. `node` has the node's labels.
+/// Fills in a request of any version, which the type of its version must be able to read. `node`
+/// has the node's labels.
 ///
 /// # Errors
 /// Why the request is refused: the field, its value and the remedy.
@@ -173,7 +174,8 @@ pub fn fill(request: &mut Value, pod: &Value, node: &Value) -> Result<(), String
     );
     labels.extend(is_virtual.then_some((NODE_TYPE, VIRTUAL_KUBELET)));
     if let Some(all) = object(&mut request["metadata"], "labels") {
-        // On a node with a kubelet nobody else may say that the work is done elsewhere.
+        // The label would claim that another service restarts the containers. It is removed from
+        // requests on nodes with a kubelet.
         if all
             .get(NODE_TYPE)
             .is_some_and(|value| value == VIRTUAL_KUBELET)
@@ -190,8 +192,9 @@ pub fn fill(request: &mut Value, pod: &Value, node: &Value) -> Result<(), String
     Ok(())
 }
 
-/// A request for which the pod goes out of service lets it go before it goes itself. Held from its creation on, it needs no write for
-/// that when it begins.
+/// A request that takes its pod out of service must put it back before the request is deleted. A
+/// finalizer ensures this. It is set at the creation, so that the controller needs no write for it
+/// later.
 fn hold(request: &mut Value) {
     if request["spec"]["strategy"]["unreadyGracePeriodSeconds"].is_null() {
         return;
@@ -258,7 +261,7 @@ fn fill_container(container: &mut Value, name: &str, pod: &Value) -> Result<(), 
     Ok(())
 }
 
-/// What of a request that was filled in is other than before: a merge patch.
+/// A merge patch with the fields that filling in has changed.
 pub fn patch(request: &Value, filled: &Value) -> Value {
     let mut labels = filled["metadata"]["labels"].clone();
     if !request["metadata"]["labels"][NODE_TYPE].is_null() && labels[NODE_TYPE].is_null() {
@@ -274,7 +277,7 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object[field].as_str().unwrap_or_default()
 }
 
-/// The object in a field, made where there is none.
+/// The object in a field. Creates an empty one if the field is missing.
 fn object<'a>(parent: &'a mut Value, field: &str) -> Option<&'a mut Map<String, Value>> {
     let value = parent
         .as_object_mut()?

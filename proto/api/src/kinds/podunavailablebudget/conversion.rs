@@ -5,8 +5,8 @@
 //! | annotation `kruise.io/pub-protect-operations` | `protectOperations` |
 //! | annotation `pub.kruise.io/protect-total-replicas` | `protectTotalReplicas` |
 //!
-//! An annotation that says nothing readable stays what it is: it is refused when it is written, and what slipped through is told by
-//! the controller.
+//! An annotation with an unreadable value stays an annotation. The webhook refuses it when it is
+//! written, and the controller reports one that bypassed the webhook.
 
 use crate::conversion::Mapping;
 use crate::conversion::json::{Json, Object};
@@ -43,7 +43,7 @@ fn to_v1beta1(object: &mut Json<'_>) {
     let Some(spec) = object.at(&["spec"]).and_then(Json::object) else {
         return;
     };
-    // No fields of v1alpha1.
+    // v1alpha1 does not have these fields.
     [PROTECT, REPLICAS, IGNORED]
         .iter()
         .for_each(|field| drop(spec.remove(field)));
@@ -84,13 +84,13 @@ fn to_v1alpha1(object: &mut Json<'_>) {
         };
         match value {
             Some(value) => set_entry(metadata, "annotations", annotation, Json::string(&value)),
-            // It means nothing in v1beta1, but would in v1alpha1.
+            // It has no meaning in v1beta1, but would have one in v1alpha1.
             None => drop(remove_entry(metadata, "annotations", annotation)),
         }
     }
 }
 
-/// What an annotation says; one that can be read goes.
+/// The parsed value of an annotation. A readable annotation is removed.
 fn take_annotation<T>(
     object: &mut Json<'_>,
     key: &str,
@@ -106,7 +106,7 @@ fn take_annotation<T>(
     Some(value)
 }
 
-/// Whether the type of a version reads what differs: v1alpha1 has none of it.
+/// Whether the type of a version can read the differing fields. v1alpha1 has none of them.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
     let differing = [PROTECT, REPLICAS, IGNORED];
     version == Version::V1Alpha1

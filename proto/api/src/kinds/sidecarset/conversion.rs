@@ -1,4 +1,4 @@
-//! SidecarSet: what v1alpha1 has in a namespace and a label, v1beta1 has in a selector and a field.
+//! SidecarSet: v1alpha1 has a namespace and a label for v1beta1's selector and field.
 //!
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `namespaceSelector` | `namespaceSelector` |
 //! | a label | `customVersion` |
 //!
-//! A selector never becomes a namespace. Only the namespace that a selector was made from comes back, and only as long as the
-//! selector is the one that it makes: see [`Mapping::decides`].
+//! A selector never becomes a namespace. Only a selector that was made from a namespace becomes
+//! that namespace again, and only while the selector is unchanged: see [`Mapping::decides`].
 
 use crate::conversion::Mapping;
 use crate::conversion::json::Json;
@@ -76,15 +76,15 @@ fn to_v1alpha1(object: &mut Json<'_>) {
     let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
         return;
     };
-    // What is no label's value would make an object that nobody can read.
+    // A value that is no valid label value would make an unreadable object.
     match version.filter(|version| !version.is_empty() && is_label_value(version)) {
         Some(version) => set_entry(metadata, "labels", CUSTOM_VERSION, Json::string(&version)),
-        // It means nothing in v1beta1, but would in v1alpha1.
+        // It has no meaning in v1beta1, but would have one in v1alpha1.
         None => drop(remove_entry(metadata, "labels", CUSTOM_VERSION)),
     }
 }
 
-/// Whether the type of a version reads what differs.
+/// Whether the type of a version can read the differing parts.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
     match version {
         Version::V1Alpha1 => reads_fields::<v1alpha1::sidecarset::SidecarSetSpec>(

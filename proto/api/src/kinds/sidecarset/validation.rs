@@ -1,4 +1,5 @@
-//! The faults of SidecarSets that need no other object: keys of labels and annotations, and what annotations say.
+//! The faults of SidecarSets that need no other object: keys of labels and annotations, and values
+//! of annotations.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::names::annotation::{
 use crate::text::Sound;
 use crate::validation::violations::{Violation, Violations, at, list};
 
-/// As much as Kubernetes takes of all annotations of an object, keys and values, in bytes.
+/// Kubernetes' limit for all annotations of an object, keys and values, in bytes.
 const MOST_ANNOTATIONS: usize = 256 << 10;
 
 /// The faults of a SidecarSet.
@@ -36,7 +37,7 @@ pub(crate) fn faults(object: &Value) -> Vec<Violation> {
     found.0
 }
 
-/// The base of a canary that was another before, or none.
+/// The fault of a canary whose base is changed or set after its creation.
 pub(crate) fn base_changes(object: &Value, old: &Value) -> Option<Violation> {
     let (before, after) = (
         annotation(old, SIDECARSET_BASE),
@@ -123,7 +124,7 @@ fn canary(object: &Value, found: &mut Violations) {
     }
 }
 
-/// Labels and annotations of pods that name a container.
+/// Faults in labels and annotations of pods that name a container.
 fn sources(container: &Value, field: &str, found: &mut Violations) {
     for (index, variable) in list(container.get("transferEnv")) {
         let path = at(variable, "sourceContainerNameFrom.fieldRef.fieldPath")
@@ -136,7 +137,7 @@ fn sources(container: &Value, field: &str, found: &mut Violations) {
                 .strip_prefix("['")?
                 .strip_suffix("']")
         };
-        // What has another form is the schema's matter.
+        // The schema refuses other forms.
         if let Some(key) = key("metadata.labels") {
             found.key(&field, key);
         } else if let Some(key) = key("metadata.annotations") {
@@ -185,7 +186,7 @@ fn merged(value: &str, field: &str, found: &mut Violations) {
 }
 
 impl Violations {
-    /// Kubernetes takes an annotation's key for one of a label, whatever its case.
+    /// Kubernetes validates an annotation's key like a label's key, but ignores its case.
     fn annotation_key(&mut self, field: &str, key: &str) {
         let before = self.0.len();
         self.key(field, &key.to_ascii_lowercase());

@@ -1,4 +1,5 @@
-//! Runs reconciles: one key at a time each, as many at once as there are workers, only while this process leads.
+//! Runs reconciles: each key in one worker at a time, as many keys as there are workers, and only
+//! while this process leads.
 
 pub mod turn;
 
@@ -20,17 +21,19 @@ use crate::store::SyncState;
 /// What to do with a key after its reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing until something changes.
+    /// Wait until something changes.
     Done,
-    /// Look again after this time, or sooner if something changes. Not a failure.
+    /// Reconcile again after this time, or sooner if something changes. Not a failure.
     After(Duration),
-    /// It failed for this reason: look again after a back-off that grows with every failure in a row.
+    /// The reconcile failed for this reason: try again after a back-off that grows with every
+    /// failure in a row.
     Retry(String),
-    /// What was decided on is not what was there, for this reason: as [`Self::Retry`], and no failure.
+    /// The objects changed during the reconcile, as this reason says. Retried as [`Self::Retry`],
+    /// but no failure.
     Again(String),
 }
 
-/// The keys of one controller and how to work on them.
+/// The keys of one controller, and the settings for reconciling them.
 pub struct Driver<K> {
     /// For logs.
     pub controller: &'static str,
@@ -40,9 +43,9 @@ pub struct Driver<K> {
     pub workers: usize,
     /// Nothing is reconciled while another process leads.
     pub leadership: Leadership,
-    /// Nothing is reconciled before what the leader before wrote is seen.
+    /// Nothing is reconciled before the stores have seen the old leader's writes.
     pub handover: Handover,
-    /// Nothing is reconciled before these stores hold everything.
+    /// Nothing is reconciled before these stores are complete.
     pub stores: Vec<SyncState>,
     /// From [`crate::metrics::Metrics::driver`].
     pub metrics: DriverMetrics,
@@ -52,8 +55,8 @@ impl<K> Driver<K>
 where
     K: QueueKey + Display + Send + Sync + 'static,
 {
-    /// Works until `stop`, then lets the reconciles that are under way end. Each worker is a task of its own, so that one long
-    /// decision holds up no other.
+    /// Runs until `stop`, then lets the running reconciles end. Each worker has its own task, so
+    /// that a long decision delays no other worker.
     pub async fn run<F, R>(mut self, stop: CancellationToken, reconcile: F)
     where
         F: Fn(K) -> R + Send + Sync + 'static,
@@ -61,7 +64,7 @@ where
     {
         for store in &mut self.stores {
             tokio::select! {
-                // An error means that the store is gone, and with it the process.
+                // An error means that the store is dropped, and the process is ending.
                 _ = store.wait_for(|synced| *synced) => {}
                 () = stop.cancelled() => return,
             }
@@ -101,7 +104,7 @@ where
         }
     }
 
-    /// The next key, once everything is seen that a decision needs.
+    /// The next key, once the stores have everything that a decision needs.
     async fn take(&self) -> Option<Work<K>> {
         loop {
             self.handover.complete().await;
@@ -109,7 +112,7 @@ where
             if self.handover.is_complete() {
                 return Some(work);
             }
-            // Another led while this worker waited for a key.
+            // Another process led while this worker waited for a key.
             self.queue.add(work.key.clone());
         }
     }
@@ -117,7 +120,7 @@ where
     async fn one<R: Future<Output = Next>>(&self, work: Work<K>, reconcile: &impl Fn(K) -> R) {
         let started = tokio::time::Instant::now();
         self.metrics.active.inc();
-        // A bug that an odd object brings to light must not stop the others.
+        // A bug with one odd object must not stop the other keys.
         let next = AssertUnwindSafe(async { reconcile(work.key.clone()).await })
             .catch_unwind()
             .await;
@@ -129,7 +132,7 @@ where
         });
         let (controller, key) = (self.controller, &work.key);
         let next = match next {
-            // What a leader leaves undone is the next leader's work.
+            // The next leader does the rest of the work.
             Next::Retry(reason) if !self.leadership.is_leader() => Next::Again(reason),
             next => next,
         };

@@ -1,7 +1,8 @@
 //! Carries out plans: the only place that writes.
 //!
-//! Stages in order, the steps of a stage at the same time, the actions of a step in order. Every write carries the preconditions
-//! that its decision rests on, is entered in the expectations, and ends before the leader's time does, on both sides.
+//! The stages run in order, the steps of a stage in parallel, and the actions of a step in order.
+//! Every write has the preconditions of its decision and is entered in the expectations. It ends
+//! before the leader's time does, both here and on the server.
 
 mod answer;
 mod pace;
@@ -42,7 +43,7 @@ pub struct Executor {
     expectations: Arc<Expectations>,
     recorder: Recorder,
     settings: Settings,
-    /// By the kind of the workload that is written for.
+    /// The limits of parallel writes, by the kind of the workload.
     permits: Mutex<HashMap<&'static str, Arc<Semaphore>>>,
     quiet: Mutex<Quiet>,
     pace: Mutex<Pace>,
@@ -63,15 +64,15 @@ macro_rules! say {
     };
 }
 
-/// How often a write is tried that the server puts off with 429.
+/// How many times a write is sent that the server refuses with 429.
 const TRIES: u32 = 4;
-/// When the server puts off without saying for how long.
+/// The wait if the server's refusal names none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// With less time left than this a write is not started.
+/// With less time left than this, no write is started.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
 impl Executor {
-    /// An executor that acts while `leadership` lasts.
+    /// Creates an executor that writes while `leadership` lasts.
     pub fn new(
         client: Client,
         leadership: Leadership,
@@ -114,15 +115,15 @@ impl Executor {
         self.recorder.record(owner, event);
     }
 
-    /// Something more may be begun.
+    /// Whether another write may begin.
     fn goes_on(&self) -> bool {
         self.leadership.is_leader() && !self.settings.stop.is_cancelled()
     }
 
-    /// Writes what differs between two statuses of an object. True if something was written.
+    /// Writes the difference between two statuses of an object. Returns whether it wrote.
     ///
-    /// # Errors
-    /// The server refused, or there was no answer; the status in the store is still the old one then.
+    /// # Errors The server refused the write or did not answer; then the store still has the old
+    /// status.
     pub async fn write_status(
         &self,
         resource: &Resource,
@@ -171,7 +172,7 @@ impl Executor {
         }
     }
 
-    /// Gives the share of its answers' time that was waiting: the most of its writes.
+    /// Runs a step. Returns the largest share of waiting in its answers' times.
     async fn step(&self, stage: &'static str, step: &Step, owner: &Owner) -> Result<f64, Failure> {
         let mut waited: f64 = 0.0;
         for action in &step.actions {
@@ -190,7 +191,8 @@ impl Executor {
         Ok(waited)
     }
 
-    /// Says in the log that a write of the step failed, and in an event where the object is to blame for it.
+    /// Logs that a write of the step failed. It also records an event if the failure is about the
+    /// object.
     fn tell(
         &self,
         unwritten: Unwritten,
@@ -210,7 +212,7 @@ impl Executor {
             ..
         } = &failure;
         if !is_of_object {
-            // This leader goes on when it has more time, or the next one does.
+            // This leader continues when it has more time, or the next leader does.
             say!(
                 info,
                 owner,
@@ -246,7 +248,8 @@ impl Executor {
         failure
     }
 
-    /// Writes for a workload of this kind and uid, and gives the share of the answer's time that was waiting.
+    /// Sends a write for a workload of this kind and uid. Returns the share of the answer's time
+    /// that was waiting.
     async fn write(
         &self,
         write: &Write,
@@ -276,7 +279,7 @@ impl Executor {
             }
             let is_cut = is_short && until <= Instant::now() + LEAST_TIME;
             match answer {
-                // An eviction hears it of a disruption budget, which has nothing to do with how busy the server is.
+                // An eviction gets 429 from a disruption budget, independent of the server's load.
                 Err(failed) if failed.code == 429 && tries < TRIES && write.kind != Kind::Evict => {
                     let (wait, of_server) = (
                         failed.retry_after.unwrap_or(RETRY_AFTER),
@@ -320,14 +323,14 @@ impl Executor {
         match client::send(&self.client, request, until).await {
             Ok(body) if write.kind == Kind::Confirm => answer::confirmed(write, &body)?,
             Ok(body) => answer::settle(write, ticket, &body),
-            // A refusal comes sooner than what is done.
+            // A refusal comes faster than a success, so that its time does not count.
             Err(failed) => return self.failed(write, ticket, failed).await.map(|()| 0.0),
         }
         let (now, mut pace) = (Instant::now(), self.pace.lock());
         Ok(pace.answered(write.deed, now.duration_since(began), now))
     }
 
-    /// A failure that is none is turned into success here.
+    /// Turns answers into success that only look like failures.
     async fn failed(
         &self,
         write: &Write,
@@ -336,7 +339,7 @@ impl Executor {
     ) -> Result<(), Failed> {
         match ticket {
             Some(ticket) if failed.not_done => ticket.refused(),
-            // Dropped: in doubt.
+            // The ticket is dropped, so that the write is in doubt.
             _ => {}
         }
         match write.kind {
@@ -353,7 +356,7 @@ impl Executor {
         }
     }
 
-    /// Waits while the server wants to be left alone by this workload, but not beyond the end.
+    /// Waits while the server asks this workload to wait, but not beyond the end of leadership.
     async fn quiet(&self, owner: &str) {
         loop {
             let until = self.quiet.lock().until(owner, Instant::now());
@@ -365,7 +368,8 @@ impl Executor {
         }
     }
 
-    /// Waits for a turn among the writes for workloads of this kind. `None` never comes: no semaphore is closed.
+    /// Waits for a permit among the writes for workloads of this kind. `None` never happens,
+    /// because no semaphore is closed.
     async fn permit(&self, kind: &'static str) -> Option<OwnedSemaphorePermit> {
         let of_kind = {
             let mut permits = self.permits.lock();
@@ -381,7 +385,8 @@ impl Executor {
 /// A write that failed.
 struct Unwritten {
     failure: Failure,
-    /// False when the lease was over before the server had answered, or leadership before the write was sent.
+    /// False if the lease ended before the server answered, or leadership ended before the write
+    /// was sent.
     is_of_object: bool,
 }
 

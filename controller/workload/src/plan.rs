@@ -1,4 +1,5 @@
-//! A plan: what to do next, as data. It can be printed, compared in a test, and executed by the runtime.
+//! A plan: the next writes, as data. It can be printed, compared in a test, and executed by the
+//! runtime.
 
 mod action;
 mod deed;
@@ -18,7 +19,7 @@ pub use deed::{Deed, Verb};
 pub use objects::Object;
 pub use outcome::{Failure, Outcome};
 
-/// What a decision asks for. An empty plan means that nothing is to be done now.
+/// The result of a decision. An empty plan means that nothing needs to be done now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// Executed in order, up to the first required stage that fails.
@@ -27,30 +28,31 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// Decide again after this time even if nothing changes until then.
     pub look_again: Option<SignedDuration>,
-    /// What the workload waits for, pod by pod: the text behind `berth-controller explain`.
+    /// The reasons why the workload waits, pod by pod, which `berth-controller explain` prints.
     pub waiting: Vec<Waiting>,
-    /// The workload is broken in a way that only its author can mend: no retry until it changes.
+    /// A fault of the workload that only its author can fix: nothing is retried until the workload
+    /// changes.
     pub refusal: Option<Refusal>,
 }
 
 /// Steps that may run at the same time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stage {
-    /// What the stage is for, e.g. `scale up`.
+    /// The purpose of the stage, e.g. `scale up`.
     pub name: &'static str,
-    /// Later stages make sense only if every step of this one succeeded. A failed creation, for one, does not keep
-    /// another pod from its update.
+    /// Whether later stages run only if every step of this one succeeded. For example, a failed
+    /// creation does not block another pod's update.
     pub required: bool,
-    /// The steps, most important first: a bounded executor starts them in this order.
+    /// The steps, most important first: an executor with limits starts them in this order.
     pub steps: Vec<Step>,
 }
 
-/// Actions on one object and what belongs to it, in order; the first that fails ends the step.
+/// Actions on one object and its parts, in order; the first failure ends the step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// What to write.
+    /// The writes.
     pub actions: Vec<Action>,
-    /// Why, in words, for people.
+    /// The reason, as a message.
     pub reason: String,
     /// Recorded when every action of the step succeeded.
     pub done: Option<Event>,
@@ -63,7 +65,7 @@ pub struct Step {
 pub struct Event {
     /// `Warning` if set, else `Normal`.
     pub warning: bool,
-    /// CamelCase, as the peer names it where it has one.
+    /// CamelCase, OpenKruise's reason if it has one.
     pub reason: &'static str,
     /// A sentence for people.
     pub message: String,
@@ -89,16 +91,16 @@ impl Event {
     }
 }
 
-/// Something that a workload waits for.
+/// A reason why a workload waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
     /// The pod, or empty for the workload as a whole.
     pub pod: String,
-    /// What it waits for, in words.
+    /// The reason, as a message.
     pub reason: String,
 }
 
-/// Why a workload cannot be acted on until its author changes it.
+/// Why the controller does not act on a workload until its author changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// CamelCase reason for the condition and the event.
@@ -120,7 +122,7 @@ impl Step {
 }
 
 impl Plan {
-    /// Adds a stage of which any step may fail, unless it is empty.
+    /// Adds a stage that later stages do not depend on, unless it is empty.
     pub fn add_stage(&mut self, name: &'static str, steps: Vec<Step>) {
         self.stages.extend((!steps.is_empty()).then_some(Stage {
             name,
@@ -129,7 +131,7 @@ impl Plan {
         }));
     }
 
-    /// Adds a stage without which the later ones make no sense, unless it is empty.
+    /// Adds a stage that later stages depend on, unless it is empty.
     pub fn add_required_stage(&mut self, name: &'static str, steps: Vec<Step>) {
         self.stages.extend((!steps.is_empty()).then_some(Stage {
             name,
@@ -138,7 +140,7 @@ impl Plan {
         }));
     }
 
-    /// Says what the workload as a whole waits for.
+    /// Notes why the workload as a whole waits.
     pub fn wait(&mut self, reason: String) {
         self.waiting.push(Waiting {
             pod: String::new(),
@@ -146,7 +148,7 @@ impl Plan {
         });
     }
 
-    /// Says what one of its pods waits for.
+    /// Notes why one of its pods waits.
     pub fn wait_for_pod(&mut self, pod: &Pod, reason: String) {
         self.waiting.push(Waiting {
             pod: pod.metadata.name.to_string(),
@@ -154,7 +156,8 @@ impl Plan {
         });
     }
 
-    /// The workload waits for its author: an event, unless `is_known` says that there was one, and nothing is retried.
+    /// Refuses the workload until its author changes it, without retries. Adds an event unless
+    /// `is_known` says that there was one.
     pub fn refuse(&mut self, refusal: Refusal, is_known: bool) {
         if !is_known {
             self.events
@@ -164,12 +167,12 @@ impl Plan {
         self.refusal = Some(refusal);
     }
 
-    /// True when there is nothing to write.
+    /// Whether there is nothing to write.
     pub fn is_idle(&self) -> bool {
         self.stages.iter().all(|stage| stage.steps.is_empty())
     }
 
-    /// All that is to be written, in order.
+    /// All writes, in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.stages
             .iter()
@@ -177,7 +180,7 @@ impl Plan {
             .flat_map(|step| &step.actions)
     }
 
-    /// Asks to decide again after `wait` at the latest.
+    /// Schedules another decision after `wait` at the latest.
     pub fn look_again_after(&mut self, wait: SignedDuration) {
         self.look_again = Some(self.look_again.map_or(wait, |old| old.min(wait)));
     }

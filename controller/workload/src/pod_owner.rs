@@ -1,5 +1,5 @@
-//! Owners of pods: kinds that make pods of one template. What differs between them is a trait. What they do alike is here:
-//! one snapshot, one decision, one status.
+//! Owners of pods: kinds that create pods from one template. A trait has the differences between
+//! them. This module has the common parts: one snapshot, one decision, one status.
 
 pub mod decide;
 pub mod status;
@@ -25,25 +25,25 @@ use crate::update::podset::{Phases, Scene, Unreadable, Workload};
 use crate::update::revision::Revision;
 use berth_api::fields::condition::WorkloadStatus;
 
-/// A kind that owns pods. A value has what only this kind adds to a [`Snapshot`].
+/// A kind that owns pods. A value has the parts that only this kind adds to a [`Snapshot`].
 pub trait PodOwner: Clone + Debug + Sized {
     /// Its API type.
     type Object: Clone + Debug;
-    /// The status of that.
+    /// The type of its status.
     type Status: WorkloadStatus;
-    /// Where the template lets pods run, for kinds that choose nodes.
+    /// The nodes where the template lets pods run, for kinds that choose nodes.
     type Places<'a>
     where
         Self: 'a;
-    /// What the spec asks for.
+    /// The checked spec.
     type Settings;
-    /// What the controller remembers of pods that end again and again.
+    /// The controller's memory of pods that end repeatedly.
     type Ended: Clone + Debug + Default + Send + Sync + 'static;
 
-    /// What every owner of pods has.
+    /// The common parts of every owner of pods.
     fn workload(object: &Self::Object, gates: Gates) -> Workload<'_>;
 
-    /// The status as it was read.
+    /// The status that was read.
     fn status(object: &Self::Object) -> &Option<Self::Status>;
 
     /// Whether an object without an owner may be from an earlier object of this name.
@@ -54,7 +54,7 @@ pub trait PodOwner: Clone + Debug + Sized {
     /// Whether a pod without an owner may be adopted.
     fn is_orphan(workload: &Workload<'_>, pod: &Pod) -> bool;
 
-    /// Places of the snapshot's pods.
+    /// The places of the snapshot's pods.
     fn places<'a>(snapshot: &'a Snapshot<Self>, template: &Value) -> Self::Places<'a>;
 
     /// Reads and checks the spec.
@@ -67,7 +67,7 @@ pub trait PodOwner: Clone + Debug + Sized {
         places: &Self::Places<'_>,
     ) -> Result<Self::Settings, Refusal>;
 
-    /// Asks to look again when a cause of only this kind begins to count.
+    /// Schedules another decision when a cause of only this kind begins to count.
     fn watch(_snapshot: &Snapshot<Self>, _plan: &mut Plan, _now: Timestamp) {}
 
     /// The revisions to work with, once orphaned ones are adopted, and the step that makes the updated one the newest.
@@ -83,10 +83,10 @@ pub trait PodOwner: Clone + Debug + Sized {
         history::revisions(&snapshot.scene(), template, BTreeMap::new()).map_err(|one| vec![one])
     }
 
-    /// What is done while a revision is written.
+    /// Adds to a plan the work of this kind that continues while a revision is written.
     fn await_revision(_: &Snapshot<Self>, _: &Self::Settings, _: &mut Plan, _now: Timestamp) {}
 
-    /// Plans the pods that the spec asks for: adopts, creates, deletes and updates.
+    /// Plans the pods of the spec: adopts, creates, deletes and updates.
     fn roll_out(
         snapshot: &Snapshot<Self>,
         template: &Value,
@@ -96,7 +96,8 @@ pub trait PodOwner: Clone + Debug + Sized {
         now: Timestamp,
     );
 
-    /// Counts pods into the status. Without revisions the template has become none, and no pod is of it.
+    /// Counts pods into the status. Without revisions the template belongs to no revision yet, and
+    /// no pod counts as updated.
     fn count(
         snapshot: &Snapshot<Self>,
         read: (&Value, &Self::Places<'_>),
@@ -106,7 +107,7 @@ pub trait PodOwner: Clone + Debug + Sized {
         now: Timestamp,
     );
 
-    /// All that blocks the workload.
+    /// All causes that block the workload.
     fn causes(
         snapshot: &Snapshot<Self>,
         places: &Self::Places<'_>,
@@ -115,52 +116,56 @@ pub trait PodOwner: Clone + Debug + Sized {
         now: Timestamp,
     ) -> Vec<Cause>;
 
-    /// What the controller remembers of ended pods after it has carried out this plan; `None` if that stays the same.
+    /// The controller's memory of ended pods after this plan; `None` if it does not change.
     fn ended(_: &Snapshot<Self>, _: &Plan, _now: Timestamp) -> Option<Self::Ended> {
         None
     }
 }
 
-/// All that a decision about one owner of pods reads.
+/// The input of a decision about one owner of pods.
 #[derive(Debug, Clone)]
 pub struct Snapshot<K: PodOwner> {
     /// The owner.
     pub set: Arc<K::Object>,
-    /// What only its kind has.
+    /// The parts of only its kind.
     pub own: K,
-    /// Every pod that it controls and that its selector matches ([`crate::update::podset::split_by_selector`]), those being deleted
-    /// included.
+    /// Every pod that it controls and its selector matches
+    /// ([`crate::update::podset::split_by_selector`]), including the ones being deleted.
     pub pods: Vec<Arc<Pod>>,
-    /// Those that it controls and that its selector does not match any more.
+    /// The pods that it controls and its selector no longer matches.
     pub strays: Vec<Arc<Pod>>,
     /// Objects without a controller that it may adopt.
     pub orphans: Orphans,
     /// Every revision that it controls, sorted oldest first ([`crate::update::revision::sort`]).
     pub revisions: Vec<Arc<Revision>>,
-    /// By node name: what the daemons report, for the nodes of the pods.
+    /// The daemons' reports for the nodes of the pods, by node name.
     pub node_images: BTreeMap<Box<str>, Arc<NodeImage>>,
-    /// By name: the nodes of the pods if the template says how they are spread over nodes; all nodes if the kind chooses nodes.
+    /// The nodes of the pods, by name, if the template says how they are spread over nodes; all
+    /// nodes if the kind chooses nodes.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,
-    /// Every ImagePullJob that it controls, those being deleted included; `None` where there is no such kind.
+    /// Every ImagePullJob that it controls, including the ones being deleted; `None` if the cluster
+    /// does not serve the kind.
     pub jobs: Option<Vec<Arc<ImagePullJob>>>,
-    /// Its pods, claims and revisions that cannot be read, by kind and name. `pods` has these pods as they were last read.
+    /// Its unreadable pods, claims and revisions, by kind and name. `pods` has these pods as they
+    /// were last read.
     pub unreadable: Vec<Unreadable>,
-    /// Names of the older workloads of its kind and namespace with which it overlaps ([`crate::update::podset::overlap`]), sorted.
+    /// Names of the older workloads of its kind and namespace that it overlaps with
+    /// ([`crate::update::podset::overlap`]), sorted.
     pub overlapping: Vec<String>,
-    /// Pods that ended one soon after the other.
+    /// Pods that ended shortly one after the other.
     pub ended: K::Ended,
-    /// Where pods are in their updates, as far as decisions have read it.
+    /// The phases of in-place updates that decisions have computed.
     pub phases: Phases,
     /// Feature gates.
     pub gates: Gates,
     /// Whether resources may change in place.
     pub resize: Ability,
-    /// The source of names of new pods: another number for every decision.
+    /// The seed for names of new pods: another number for every decision.
     pub seed: u64,
 }
 
 impl<K: PodOwner> Snapshot<K> {
-    /// What every owner of pods has.
+    /// The common input of decisions about owners of pods.
     pub fn scene(&self) -> Scene<'_> {
         Scene {
             workload: K::workload(&self.set, self.gates),
@@ -177,7 +182,7 @@ impl<K: PodOwner> Snapshot<K> {
         }
     }
 
-    /// The snapshot without the pods that cannot be read.
+    /// The snapshot without the unreadable pods.
     fn readable(&self) -> Self {
         let mut readable = self.clone();
         let is_pod = |one: &&Unreadable| one.kind == "Pod";
@@ -189,7 +194,7 @@ impl<K: PodOwner> Snapshot<K> {
     }
 }
 
-/// Of objects without an owner those that this one may adopt.
+/// The objects without an owner that this workload may adopt.
 pub fn orphans<K: PodOwner>(set: &K::Object, all: Orphans) -> Orphans {
     let workload = K::workload(set, Gates::default());
     let is_left = |metadata: &Metadata| K::is_left(set, metadata);

@@ -1,4 +1,4 @@
-//! Bodies of requests, read into memory that is counted.
+//! Bodies of requests, read within a memory budget.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,53 +9,54 @@ use hyper::body::{Body, Bytes};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// A body of so many bytes needs no memory of the budget, so that no large one holds it up: each connection has one at most, and the
-/// number of connections is limited.
+/// A body of at most this many bytes needs no memory of the budget, so that large bodies do not
+/// delay it. Each connection has at most one, and the number of connections is limited.
 pub const SMALL: usize = 64 << 10;
-/// What a body takes before the others have their turn on the same thread, in bytes.
+/// How many bytes of a body are read before other tasks of the thread run.
 const TURN: usize = 128 << 10;
-/// What the budget is counted in, in bytes.
+/// The unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
 
-/// What the bodies of one kind of request may cost.
+/// The memory limits for the bodies of one kind of request.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyLimits {
     /// The largest body, in bytes.
     pub largest: usize,
-    /// What a byte of a body is charged with: itself, and what its decoding and its answer need, in bytes.
+    /// The memory per byte of a body, in bytes: the byte itself, its decoding and its answer.
     pub factor: usize,
-    /// What all bodies above [`SMALL`] together may be charged with, in bytes: `largest * factor` at least.
+    /// The memory of all bodies above [`SMALL`] together, in bytes: at least `largest * factor`.
     pub total: usize,
     /// The longest wait for memory that other bodies hold.
     pub wait: Duration,
-    /// Until a body must be there, from the moment on at which it has its memory.
+    /// The longest time until a body is complete, once it has its memory.
     pub deadline: Duration,
 }
 
-/// The memory for the bodies of one kind of request, given in the order in which they ask. A body asks once, for all that it announces,
-/// so none waits for another that waits.
+/// The memory for the bodies of one kind of request, in the order of requests. A body reserves
+/// once, for its whole announced size, so that no waiting body holds memory.
 #[derive(Debug)]
 pub struct Bodies {
     limits: BodyLimits,
     room: Arc<Semaphore>,
 }
 
-/// What a request is charged with, given back when this is dropped. Keep it until the answer is taken ([`crate::Answer`]).
+/// The memory of a request, released when this is dropped. Keep it until the answer is sent
+/// ([`crate::Answer`]).
 #[derive(Debug, Default)]
 pub struct Share {
     _held: Option<OwnedSemaphorePermit>,
 }
 
-/// A body that is there as a whole.
+/// A complete body.
 #[derive(Debug)]
 pub struct Received {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// What they are charged with.
+    /// The memory for them.
     pub share: Share,
 }
 
-/// A body of which the beginning is there: all of it, or more than [`SMALL`] bytes.
+/// A body with its beginning read: all of it, or more than [`SMALL`] bytes.
 #[derive(Debug)]
 pub struct Begun<B> {
     body: B,
@@ -68,17 +69,17 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    /// What is there of it.
+    /// The bytes that are read.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether all of it is there.
+    /// Whether the body is complete.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Whether it has more bytes than this, as far as they are there or announced.
+    /// Whether the body is larger than this, by its read or announced bytes.
     fn is_beyond(&self, largest: usize) -> bool {
         self.body
             .size_hint()
@@ -87,11 +88,10 @@ where
             > largest as u64
     }
 
-    /// Reads it to its end within this time, keeps the beginning and forgets the rest, so that it needs no memory of the budget.
-    /// A caller that still sends may not see an answer.
+    /// Reads the body to its end within this time. It keeps the beginning and discards the rest, so
+    /// that it needs no memory of the budget. A caller that still sends may not see an answer.
     ///
-    /// # Errors
-    /// It is too slow or broken.
+    /// # Errors The body is too slow or broken.
     pub async fn skim(mut self, deadline: Duration) -> Result<Vec<u8>, BodyError> {
         let (end, mut read) = (Instant::now() + deadline, 0);
         while let Some(data) = self.next(end).await? {
@@ -115,7 +115,7 @@ where
                 Ok(Some(Err(error))) => Err(BodyError::Broken(error.to_string())),
                 Ok(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => Ok(Some(data)),
-                    // Trailers are of no interest.
+                    // Trailers are ignored.
                     Err(_) => continue,
                 },
             };
@@ -126,16 +126,16 @@ where
 /// Why a body was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// It is larger than the largest.
+    /// It is larger than the limit.
     #[error("the request's body is larger than {0} bytes")]
     TooLarge(usize),
-    /// It did not come in time.
+    /// It did not arrive in time.
     #[error("the request's body did not come in time")]
     TooSlow,
     /// There is no memory for it.
     #[error("there is no memory for the request's body now: try again")]
     NoMemory,
-    /// The connection broke, or what came is no body.
+    /// The connection broke, or the data is no valid body.
     #[error("the request's body cannot be read: {0}")]
     Broken(String),
 }
@@ -153,7 +153,7 @@ impl BodyError {
 }
 
 impl Bodies {
-    /// No body yet.
+    /// Creates the budget, without bodies yet.
     pub fn new(limits: BodyLimits) -> Self {
         Self {
             limits,
@@ -170,7 +170,7 @@ impl Bodies {
         begun.is_beyond(self.limits.largest)
     }
 
-    /// What is left of the budget, in bytes.
+    /// The free memory of the budget, in bytes.
     pub fn left(&self) -> usize {
         self.room.available_permits() * UNIT
     }
@@ -187,10 +187,10 @@ impl Bodies {
         self.rest(self.begin(body).await?).await
     }
 
-    /// Reads the beginning of a body, which needs no memory of the budget. Of one that announces to be too large nothing is read.
+    /// Reads the beginning of a body, which needs no memory of the budget. If the body announces to
+    /// be too large, nothing is read.
     ///
-    /// # Errors
-    /// It is too slow or broken.
+    /// # Errors The body is too slow or broken.
     pub async fn begin<B>(&self, body: B) -> Result<Begun<B>, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,

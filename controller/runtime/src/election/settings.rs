@@ -1,4 +1,4 @@
-//! How a replica stands for election, and what it takes over.
+//! The settings of a candidate, and the lease that it has taken.
 
 use std::time::Duration;
 
@@ -11,18 +11,21 @@ pub struct Settings {
     pub namespace: String,
     /// Name of the lease.
     pub name: String,
-    /// Who this candidate is: a readable name and something random, so that no two lives share it. A process that starts again
-    /// must not take up the lease of its life before, of which writes may be under way.
+    /// The candidate's identity: a readable name and a random part, so that no two starts share it.
+    /// A restarted process must not continue its own earlier lease, because writes of the earlier
+    /// process may be under way.
     pub identity: String,
-    /// How long others leave a lease alone that is not renewed (4 s). Written in whole seconds, rounded up.
+    /// How long other candidates leave a lease alone that is not renewed (4 s). Written in whole
+    /// seconds, rounded up.
     pub lease: Duration,
-    /// How long a leader goes on without a renewal (3 s); less than `lease`, the difference is for clocks that differ.
+    /// How long a leader acts without a renewal (3 s); less than `lease`, because clocks differ.
     pub renew: Duration,
-    /// How often a lease is renewed (1 s); `renew` is more than 1.2 times that. A candidate sees by a watch that it is given
-    /// back or not renewed any more; how often it looks without one follows from this, too.
+    /// How often a lease is renewed (1 s); `renew` must be more than 1.2 times this. A watch shows
+    /// a candidate when the lease is given back. How often a candidate reads the lease without a
+    /// watch also follows from this value.
     pub retry: Duration,
-    /// How long one write may take (10 s). Where writes turn out to need more than `renew` leaves them, the lease is taken for
-    /// so much longer, for some minutes.
+    /// How long one write may take (10 s). If writes need more time than `renew` leaves, the lease
+    /// becomes that much longer for some minutes.
     pub write: Duration,
 }
 
@@ -44,10 +47,12 @@ impl Settings {
 /// The lease as this process took it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Taken {
-    /// The version of the lease as of which the leader before writes no more: newer than all that it wrote.
+    /// The version of the lease from which on the old leader writes no more: newer than all of its
+    /// writes.
     pub(crate) version: Box<str>,
-    /// What the leader before had seen and written when it gave the lease back ([`Expectations::newest_versions`]); empty where it
-    /// did not give it back, or did not say.
+    /// The versions that the old leader had seen and written when it gave the lease back
+    /// ([`Expectations::newest_versions`]); empty if it did not give the lease back or left no
+    /// record.
     ///
     /// [`Expectations::newest_versions`]: crate::expectations::Expectations::newest_versions
     pub(crate) seen: Versions,

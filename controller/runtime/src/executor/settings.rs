@@ -1,21 +1,24 @@
-//! Bounds of an executor.
+//! Limits of an executor.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// Bounds of an executor.
+/// Limits of an executor.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Writes at once, of all plans for workloads of one kind: a kind whose writes hang holds up no other kind.
+    /// The most parallel writes for all workloads of one kind. So a kind whose writes hang does not
+    /// block other kinds.
     pub parallel: usize,
-    /// Steps at once of one plan.
+    /// The most parallel steps of one plan.
     pub parallel_per_plan: usize,
-    /// At most for one write; less when the leader's time ends sooner, and then the leader takes more time for the next.
+    /// The longest time for one write. It is shorter if the leader's time ends sooner; then the
+    /// leader takes more time for the next write.
     pub timeout: Duration,
     /// Owner of the fields in `metadata.managedFields`.
     pub field_manager: String,
-    /// From then on nothing is begun: what is under way ends, and the rest of a plan is the next leader's.
+    /// When this is cancelled, nothing new begins: running writes end, and the next leader does the
+    /// rest of a plan.
     pub stop: CancellationToken,
 }
 

@@ -1,4 +1,4 @@
-//! The writes that are entered: by the owner that waits for them, and by the object that was written.
+//! The entered writes, by the owner that waits for them and by the written object.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +10,7 @@ use crate::object::Resource;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
-    /// The uid of the owner that waits for it.
+    /// The uid of the owner that waits for the write.
     pub(super) owner: Arc<str>,
     pub(super) resource: Resource,
     pub(super) namespace: Box<str>,
@@ -21,18 +21,18 @@ pub(super) struct Entry {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Want {
-    /// Sent, not answered.
+    /// The write is sent and not answered.
     Answer,
-    /// No answer will come: it may have happened.
+    /// No answer will come: the write may have happened.
     Unknown,
-    /// This version of the object, a later one, or its end.
+    /// Wait for this version of the object, a later one, or its deletion.
     Version { uid: Box<str>, version: Box<str> },
-    /// The object's end, or that it is being deleted.
+    /// Wait until the object is gone or being deleted.
     Gone { uid: Box<str> },
 }
 
 impl Want {
-    /// The object's uid, which the server's answer tells.
+    /// The object's uid from the server's answer.
     fn uid(&self) -> Option<&str> {
         match self {
             Self::Answer | Self::Unknown => None,
@@ -41,18 +41,19 @@ impl Want {
     }
 }
 
-/// All writes that are entered and not dropped yet. There is one for each pod of a large rollout: the indexes hold numbers.
+/// All writes that are entered and not dropped yet. A large rollout has one for each pod, so that
+/// the indexes hold numbers.
 #[derive(Default)]
 pub(super) struct Entries {
     by_id: BTreeMap<u64, Entry>,
     by_owner: HashMap<Arc<str>, BTreeSet<u64>>,
-    /// Of the writes that the server has answered: a number for the uid of what was written, and the entry's id.
+    /// The answered writes: a hash of the object's uid, and the entry's id.
     by_object: BTreeSet<(u64, u64)>,
     numbers: RandomState,
 }
 
 impl Entries {
-    /// The owner as entries have it.
+    /// The owner's uid, shared with existing entries.
     pub(super) fn owner(&self, uid: &str) -> Arc<str> {
         self.by_owner
             .get_key_value(uid)
@@ -67,7 +68,7 @@ impl Entries {
         self.by_id.insert(id, entry);
     }
 
-    /// Those for an owner.
+    /// The entries of an owner.
     pub(super) fn of(&self, owner: &str) -> impl Iterator<Item = (u64, &Entry)> {
         let ids = self.by_owner.get(owner).into_iter().flatten();
         ids.filter_map(|id| Some((*id, self.by_id.get(id)?)))
@@ -86,7 +87,7 @@ impl Entries {
         self.by_id.is_empty() && self.by_owner.is_empty() && self.by_object.is_empty()
     }
 
-    /// From now on the entry waits for this.
+    /// Changes what the entry waits for.
     pub(super) fn expect(&mut self, id: u64, want: Want, doubt_at: Instant) {
         let Some(entry) = self.by_id.get_mut(&id) else {
             return;
@@ -97,7 +98,7 @@ impl Entries {
         (entry.want, entry.doubt_at) = (want, doubt_at);
     }
 
-    /// The entry is settled, or nothing came of it.
+    /// Removes an entry that is settled or whose write did not happen.
     pub(super) fn remove(&mut self, id: u64) {
         let Some(entry) = self.by_id.remove(&id) else {
             return;
@@ -114,7 +115,7 @@ impl Entries {
         }
     }
 
-    /// Removes those for an owner of which this is true.
+    /// Removes the entries of an owner for which `is_to_go` returns true.
     pub(super) fn remove_where(&mut self, owner: &str, is_to_go: impl Fn(&Entry) -> bool) {
         let ids: Vec<u64> = self
             .of(owner)
@@ -124,7 +125,7 @@ impl Entries {
         ids.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// The answered writes of an object that were made for others than this owner.
+    /// The answered writes to an object for other owners than this one.
     pub(super) fn of_others(&self, owner: &str, uid: &str) -> impl Iterator<Item = &Entry> {
         let number = self.numbers.hash_one(uid);
         let of_object = self

@@ -1,4 +1,4 @@
-//! What is wrong with a container.
+//! Faults of containers.
 
 use std::cell::LazyCell;
 
@@ -9,7 +9,7 @@ use super::sidecar;
 use crate::objects::pod::{ContainerStatus, ContainerTerminated, Pod, RestartPolicy, priority};
 use crate::update::inplace::state::State;
 
-/// The reasons with which a kubelet says that a container's image is not there.
+/// The kubelet's reasons for a missing image of a container.
 pub const NO_IMAGE: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -18,7 +18,7 @@ pub const NO_IMAGE: [&str; 6] = [
     "RegistryUnavailable",
     "SignatureValidationFailed",
 ];
-/// How runtimes put it that a registry refuses the credentials, or that there are none.
+/// Messages of runtimes about a registry that refuses the credentials, or requires some.
 const DENIED: [&str; 8] = [
     "401 Unauthorized",
     "403 Forbidden",
@@ -29,9 +29,9 @@ const DENIED: [&str; 8] = [
     "is denied",
     "no basic auth credentials",
 ];
-/// The reason of a container that ends again and again.
+/// The reason of a container that ends repeatedly.
 pub(super) const CRASH_LOOPING: &str = "ContainerCrashLooping";
-/// Why a container with an image does not start.
+/// The kubelet's reasons for a container that does not start although it has its image.
 const NO_START: [&str; 6] = [
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -43,17 +43,17 @@ const NO_START: [&str; 6] = [
 
 /// A fault of a container.
 pub(super) struct Fault {
-    /// In one CamelCase word.
+    /// The reason, one CamelCase word.
     pub(super) reason: &'static str,
     /// The container, and its fault.
     pub(super) what: String,
     /// The remedy.
     pub(super) remedy: String,
-    /// It counts only where the same was told before.
+    /// The fault counts only if the condition has named it before.
     pub(super) only_if_told: bool,
 }
 
-/// Init containers first: the others wait for them.
+/// Init containers come first, because the others wait for them.
 pub(super) fn states(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, bool)> {
     let init = pod
         .status
@@ -68,7 +68,8 @@ pub(super) fn states(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, bool)
     )
 }
 
-/// What the kubelet calls a failure of one of the pod's containers, once it has seen the pod's present spec.
+/// The kubelet's failure of one of the pod's containers, once the kubelet has seen the pod's
+/// present spec.
 pub(super) fn fault(pod: &Pod) -> Option<Fault> {
     let observed = pod.status.observed_generation;
     if observed != 0 && observed < pod.metadata.generation {
@@ -82,7 +83,7 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
         if !init && priority::is_held_back(pod, &status.name) {
             continue;
         }
-        // The container from before the update that is under way.
+        // The container is the one from before the update under way.
         let stale = unsettled.as_ref().is_some_and(|state| {
             let of_image = state
                 .last_container_statuses
@@ -161,7 +162,8 @@ pub(super) fn container(
     );
     let log = commands::previous_log(&pod.metadata.namespace, &pod.metadata.name, name);
     let remedy = format!("see its log by {log}, and correct {}", field(""));
-    // Between two crashes it runs for a while, and looks like one that was restarted for an update.
+    // Between two crashes the container runs for a while and looks like one that was restarted for
+    // an update.
     let is_down = backing_off || (!status.ready && is_started_again(pod, status, init));
     Some(Fault {
         reason: CRASH_LOOPING,
@@ -171,7 +173,7 @@ pub(super) fn container(
     })
 }
 
-/// Whether a container has just ended that its kubelet starts again after a back-off.
+/// Whether a container has just ended that its kubelet will start again after a back-off.
 fn is_started_again(pod: &Pod, status: &ContainerStatus, init: bool) -> bool {
     let is_native = init && pod.container(&status.name).is_some();
     status.state.terminated.as_ref().is_some_and(|ended| {
@@ -185,8 +187,8 @@ fn is_started_again(pod: &Pod, status: &ContainerStatus, init: bool) -> bool {
     })
 }
 
-/// Why a container with an image does not start, and the node's words. They are the runtime's where it tried already: the kubelet
-/// tells them while it pauses, too.
+/// Why a container with an image does not start, and the node's message. After a try the message is
+/// the runtime's: the kubelet repeats it during its back-off, too.
 fn no_start<'a>(pod: &Pod, status: &'a ContainerStatus, stale: bool) -> Option<(&'a str, &'a str)> {
     let (state, last) = (&status.state, &status.last_state);
     let waiting = state.waiting.as_ref();
@@ -208,10 +210,11 @@ fn no_start<'a>(pod: &Pod, status: &'a ContainerStatus, stale: bool) -> Option<(
     tried.or_else(|| refused.map(|waiting| (&*waiting.reason, &*waiting.message)))
 }
 
-/// How a node gets the image of a container, by what the node says.
+/// The remedy for a missing image of a container, by the node's message.
 fn image_remedy(pod: &Pod, (list, name): (&str, &str), reason: &str, said: &str) -> String {
     let field = |of: &str| field_of(pod, (list, name), of);
-    // A kubelet that verifies credentials says so of an image that is there, too: it recorded no pull of it.
+    // A kubelet that verifies credentials also gives this reason for an existing image, if the
+    // kubelet recorded no pull of it.
     if reason == "ErrImageNeverPull" {
         return format!(
             "set {} to IfNotPresent, so that the node asks the registry",
@@ -229,7 +232,8 @@ fn image_remedy(pod: &Pod, (list, name): (&str, &str), reason: &str, said: &str)
     format!("add a Secret that opens the registry to {secrets}, or correct the image in {image}")
 }
 
-/// Where a field of a container is written: in the workload's template, or in the SidecarSet that brought the container.
+/// The place of a container's field: in the workload's template, or in the SidecarSet that injected
+/// the container.
 fn field_of(pod: &Pod, (list, container): (&str, &str), of: &str) -> String {
     match sidecar::brought(pod, container) {
         Some((set, name)) => format!("spec.{list}[{name}]{of} of SidecarSet {set}"),
@@ -237,7 +241,8 @@ fn field_of(pod: &Pod, (list, container): (&str, &str), of: &str) -> String {
     }
 }
 
-/// The node's own words, which are the same while it tries and while it pauses. Without the image: it is named already.
+/// The node's error, which is the same during a try and during a back-off, without the image, which
+/// the message names already.
 fn pull_error(reason: &str, message: &str, wanted: &str) -> String {
     let error = message
         .split_once("ErrImagePull: ")

@@ -13,33 +13,34 @@ use crate::update::inplace::resize;
 use crate::update::podset::Scene;
 use crate::update::revision::{self, REVISION_LABEL};
 
-/// The reason of a refusal, and the words beside the apiserver's answer.
+/// The reason of a refusal, and the text around the apiserver's answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Words {
     grade: Grade,
     reason: &'static str,
-    /// The objects, as `pod`; empty where the answer says which field it is about.
+    /// The objects, as `pod`; empty if the answer names the field.
     kind: &'static str,
-    /// What cannot be done to them.
+    /// The operation that is refused.
     done: &'static str,
     remedy: String,
 }
 
-/// The failed writes that stand for a cause: one for all objects that get the same answer.
+/// The causes of failed writes: one for all objects with the same answer.
 pub(super) fn causes(
     scene: &Scene<'_>,
     plan: &Plan,
     failures: &[Failure],
     now: Timestamp,
 ) -> Vec<Cause> {
-    // The answers by object, grouped by their words and by the answer without the object's own name.
+    // The answers by object, grouped by their text and by the answer without the object's name.
     let mut groups: BTreeMap<(Words, String), BTreeMap<&str, String>> = BTreeMap::new();
     for failure in failures.iter().filter(|failure| !failure.infeasible) {
         let Some(words) = words(scene, plan, failure) else {
             continue;
         };
         let (object, answer) = match failure.deed.verb {
-            // The controller draws another name for each try, so the name is of no pod that anybody can find.
+            // The controller uses another name for each try, so that a user would not find a pod of
+            // this name.
             Verb::Create => ("", without_names(&failure.message, scene.workload.name())),
             _ => (&*failure.object, failure.message.clone()),
         };
@@ -64,7 +65,8 @@ pub(super) fn causes(
     groups.chain(infeasible).collect()
 }
 
-/// A resize that the pod's node can never do, as a kubelet of before Kubernetes 1.36 says it: a cause for each pod.
+/// A resize that the pod's node can never do, as the kubelet of Kubernetes before 1.36 reports it:
+/// a cause for each pod.
 fn infeasible_resize(
     scene: &Scene<'_>,
     plan: &Plan,
@@ -84,7 +86,8 @@ fn infeasible_resize(
     Some(Cause::new(Grade::Failing, resize::INFEASIBLE, message, now))
 }
 
-/// The words for a write that the server will refuse again; `None` for a write that may succeed by itself.
+/// The text for a write that the server will refuse again; `None` for a write that may succeed by
+/// itself.
 fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
     let quota = failure.code == 403 && failure.message.contains("exceeded quota");
     if !failure.permanent && !quota {
@@ -111,9 +114,9 @@ fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
             kind: "",
             ..words("TemplateRefused", "", "correct the field")
         },
-        // Images that are not pulled ahead hold nothing up.
+        // A missing predownload blocks nothing.
         _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
-        // A ResourceQuota counts what a pod asks for after its resize.
+        // A ResourceQuota counts a pod's requests after the resize.
         Verb::Resize if quota => words(
             "UpdateRefused",
             "be resized",
@@ -149,13 +152,14 @@ fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
     Some(words)
 }
 
-/// The value of the chart that the apiserver's answer names where a policy protects a namespace.
+/// The chart's value in the apiserver's answer if a policy protects a namespace.
 const PROTECTED_NAMESPACES: &str = "controller.protectedNamespaces";
 
-/// What helps where the server refuses a pod of the newest revision.
+/// The remedy if the server refuses a pod of the newest revision.
 const OF_TEMPLATE: &str = "change spec.template, or what refuses it";
 
-/// What helps where the server refuses a new pod of an older revision: no change of `spec.template` reaches that pod.
+/// The remedy if the server refuses a new pod of an older revision, which no change of
+/// `spec.template` reaches.
 fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<String> {
     #[derive(Deserialize)]
     struct Created {
@@ -191,7 +195,7 @@ fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> 
     ))
 }
 
-/// The cause in a sentence that names the first few objects.
+/// The cause as a sentence with the first few objects.
 fn cause(
     scene: &Scene<'_>,
     words: Words,
@@ -210,7 +214,8 @@ fn cause(
     ) = (&scene.workload, words);
     let mut named: Vec<&str> = answers.keys().copied().collect();
     let more = named.len().saturating_sub(NAMED);
-    // Names that the status has already stay there as long as they are true, so that it is not written for another choice.
+    // Names that the status has already stay there while they are true, so that another choice of
+    // names makes no write.
     let told = workload
         .blocked
         .filter(|told| told.reason == reason)
@@ -247,7 +252,7 @@ fn cause(
     Cause::new(grade, reason, message, now)
 }
 
-/// Is this the reason of a refusal that shows only when the controller writes?
+/// Whether a refusal with this reason shows only when the controller writes.
 pub fn is_of_write(reason: &str) -> bool {
     const OF_WRITES: [&str; 7] = [
         "TemplateRefused",

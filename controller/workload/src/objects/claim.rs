@@ -1,4 +1,5 @@
-//! A `PersistentVolumeClaim` as decisions see it: whose it is, what it asks for and what it got.
+//! A `PersistentVolumeClaim` with the fields that decisions read: its owner, its requests and its
+//! capacity.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -7,26 +8,26 @@ use crate::objects::pod::{Metadata, Word};
 use crate::objects::quantity;
 use crate::objects::target::Target;
 
-/// A claim, stripped to what decisions read.
+/// A claim, with the fields that decisions read.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Claim {
     /// Names, labels, owners.
     pub metadata: Metadata,
-    /// What it asks for.
+    /// Its requests.
     #[serde(default)]
     pub spec: Spec,
-    /// What it got.
+    /// Its state.
     #[serde(default)]
     pub status: Status,
 }
 
-/// What a claim asks for.
+/// The requests of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
     /// The class of its volume.
     pub storage_class_name: Option<Word>,
-    /// How much it asks for.
+    /// The requested amounts.
     pub resources: Resources,
 }
 
@@ -34,7 +35,7 @@ pub struct Spec {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// At least this.
+    /// The minimum.
     pub requests: Amounts,
 }
 
@@ -46,13 +47,13 @@ pub struct Amounts {
     pub storage: Option<Box<str>>,
 }
 
-/// What a claim got.
+/// The state of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// What its volume has.
+    /// The capacity of its volume.
     pub capacity: Amounts,
-    /// How far a resize is.
+    /// The progress of a resize.
     pub conditions: Box<[Condition]>,
 }
 
@@ -60,7 +61,7 @@ pub struct Status {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Which.
+    /// The type.
     #[serde(rename = "type")]
     pub type_: Word,
     /// `True`, `False` or `Unknown`.
@@ -70,12 +71,12 @@ pub struct Condition {
 }
 
 impl Claim {
-    /// It is being deleted, and stays until the pod that uses it has gone.
+    /// Whether the claim is being deleted. It stays until the pod that uses it is gone.
     pub fn is_going(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Does it ask for at least as much? What is no quantity is not more than anything.
+    /// Whether the claim requests at least this amount. False if one of the amounts is no quantity.
     pub fn requests(&self, storage: &str) -> bool {
         self.spec
             .resources
@@ -85,7 +86,8 @@ impl Claim {
             .is_some_and(|own| quantity::is_at_least(own, storage))
     }
 
-    /// Has its volume what it asks for? One without a volume has no less than it will have.
+    /// Whether the volume has the requested capacity. A claim without a volume counts as satisfied,
+    /// because its volume will have it.
     pub fn has_what_it_requests(&self) -> bool {
         let (wanted, has) = (
             &self.spec.resources.requests.storage,
@@ -97,13 +99,13 @@ impl Claim {
         }
     }
 
-    /// Its volume is larger, and its file system grows when a pod mounts it.
+    /// Whether the volume is larger and its file system grows when a pod mounts it.
     pub fn waits_for_its_file_system(&self) -> bool {
         let mut conditions = self.status.conditions.iter();
         conditions.any(|c| &*c.type_ == "FileSystemResizePending" && &*c.status == "True")
     }
 
-    /// Since when its resize is where it is, if anybody has begun with it.
+    /// Since when its resize is in the present state, if one has begun.
     pub fn resizes_since(&self) -> Option<Timestamp> {
         self.status
             .conditions
@@ -112,7 +114,7 @@ impl Claim {
             .max()
     }
 
-    /// The claim as the object of an action.
+    /// The claim as the target of an action.
     pub fn target(&self) -> Target {
         Target::from(&self.metadata)
     }

@@ -2,24 +2,23 @@
 
 use berth_api::IntOrString;
 
-/// So many ordinals from a first one on, without those that are reserved. Reserved are intervals: `"0-2147483647"` takes no more
-/// memory than `7`.
+/// A number of ordinals from a first one on, without the reserved ones. Reserved ordinals are
+/// intervals, so that `"0-2147483647"` takes no more memory than `7`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ordinals {
     start: i64,
-    /// How many there are.
+    /// The number of ordinals.
     replicas: usize,
-    /// Apart from each other, in order.
+    /// Disjoint and sorted.
     reserved: Vec<(i64, i64)>,
-    /// The first one behind the last.
+    /// The ordinal after the last one.
     end: i64,
 }
 
 impl Ordinals {
-    /// As a spec says it: so many, from a first one on, without these entries.
+    /// The ordinals of a spec: this many, from a first one on, without these entries.
     ///
-    /// # Errors
-    /// The field below `spec`, and what is wrong with it.
+    /// # Errors The field below `spec`, and its fault.
     pub fn of_spec(
         replicas: Option<i32>,
         start: i32,
@@ -57,7 +56,7 @@ impl Ordinals {
         }
     }
 
-    /// `replicas` ordinals from `start`, without the intervals, of which both ends are reserved.
+    /// `replicas` ordinals from `start`, without the intervals, whose both ends are reserved.
     pub fn new(
         start: i32,
         replicas: usize,
@@ -95,12 +94,12 @@ impl Ordinals {
         }
     }
 
-    /// Is there to be a pod of this ordinal?
+    /// Whether the set has a pod of this ordinal.
     pub fn contains(&self, ordinal: i64) -> bool {
         (self.start..self.end).contains(&ordinal) && !self.is_reserved(ordinal)
     }
 
-    /// How many of them are lower.
+    /// How many ordinals of the set are lower.
     pub fn rank(&self, ordinal: i64) -> usize {
         let taken: i64 = self
             .reserved
@@ -111,7 +110,7 @@ impl Ordinals {
         usize::try_from((ordinal - self.start - taken).max(0)).unwrap_or(usize::MAX)
     }
 
-    /// All of them, the lowest first. There may be more than anybody can look through.
+    /// All ordinals, the lowest first. There may be too many for a loop over all of them.
     pub fn iter(&self) -> impl Iterator<Item = i64> {
         let mut next = self.start;
         std::iter::from_fn(move || {
@@ -128,17 +127,17 @@ impl Ordinals {
         })
     }
 
-    /// Are there none?
+    /// Whether there are no ordinals.
     pub fn is_empty(&self) -> bool {
         self.replicas == 0
     }
 
-    /// How many there are.
+    /// The number of ordinals.
     pub fn len(&self) -> usize {
         self.replicas
     }
 
-    /// The highest, if there is any.
+    /// The highest ordinal, if there is one.
     pub fn last(&self) -> Option<i64> {
         (self.replicas > 0).then(|| self.end - 1)
     }
@@ -150,14 +149,15 @@ impl Ordinals {
     }
 }
 
-/// The ordinal in the name of a pod of this set. Another way to write the number is another name, and no pod of the set.
+/// The ordinal in the name of a pod of this set. Another notation of the number is another name,
+/// which no pod of the set has.
 pub fn ordinal_of(set: &str, pod: &str) -> Option<i64> {
     let digits = pod.strip_prefix(set)?.strip_prefix('-')?;
     let ordinal: i32 = digits.parse().ok()?;
     (ordinal.to_string() == digits && ordinal >= 0).then_some(i64::from(ordinal))
 }
 
-/// The set that a pod of this name would be of, and its ordinal.
+/// The set and the ordinal in a pod's name.
 pub fn set_and_ordinal(pod: &str) -> Option<(&str, i64)> {
     let (set, _) = pod.rsplit_once('-')?;
     ordinal_of(set, pod).map(|ordinal| (set, ordinal))

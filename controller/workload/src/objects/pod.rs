@@ -1,6 +1,7 @@
-//! A pod as decisions see it: only what they read, in as little memory as that takes.
+//! A pod as decisions read it: only the needed fields, in little memory.
 //!
-//! The feed decodes watch events straight into these types, so that nothing else of a pod is ever held.
+//! The feed decodes watch events directly into these types, so that other fields of a pod are never
+//! in memory.
 
 mod availability;
 mod bounds;
@@ -28,7 +29,7 @@ pub use word::Word;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A pod, stripped to what decisions read. One that goes beyond a bound cannot be decoded.
+/// A pod, with the fields that decisions read. A pod that exceeds a size limit is unreadable.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Pod {
@@ -37,12 +38,12 @@ pub struct Pod {
     /// Node, containers, gates.
     #[serde(default)]
     pub spec: Spec,
-    /// What the kubelet and the controller report.
+    /// The kubelet's and the controller's reports.
     #[serde(default)]
     pub status: Status,
 }
 
-/// Object metadata that decisions read. Some that goes beyond a bound cannot be decoded.
+/// Object metadata that decisions read. Metadata that exceeds a size limit is unreadable.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(remote = "Self", rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -63,7 +64,8 @@ pub struct Metadata {
     /// All labels, sorted by key.
     #[serde(deserialize_with = "pairs::all")]
     pub labels: Box<[(Word, Word)]>,
-    /// Annotations that decisions read, sorted by key: of the `kruise.io` domain and its subdomains nearly all, and a few others.
+    /// Annotations that decisions read, sorted by key: nearly all of the `kruise.io` domain and its
+    /// subdomains, and a few others.
     #[serde(deserialize_with = "pairs::known_annotations")]
     pub annotations: Box<[(Word, Box<str>)]>,
     /// Owners.
@@ -94,12 +96,13 @@ pub struct Owner {
 pub struct Spec {
     /// Empty until scheduled.
     pub node_name: Box<str>,
-    /// The one node that it may be scheduled to, where its affinity names one, as that of a DaemonSet's pod does.
+    /// The one node that the pod may be scheduled to, if its affinity names one, as a DaemonSet's
+    /// pod does.
     #[serde(rename = "affinity", deserialize_with = "pinned::to_node")]
     pub pinned_to: Option<Box<str>>,
     /// Containers, without init containers.
     pub containers: Box<[Container]>,
-    /// Init containers that restart, and so run beside the containers.
+    /// Init containers that restart, and so run next to the containers.
     #[serde(
         rename = "initContainers",
         deserialize_with = "container::native_sidecars"
@@ -107,22 +110,22 @@ pub struct Spec {
     pub native_sidecars: Box<[Container]>,
     /// Readiness gates.
     pub readiness_gates: Box<[ReadinessGate]>,
-    /// When its kubelet starts a container again that has ended.
+    /// When its kubelet restarts an ended container.
     pub restart_policy: RestartPolicy,
-    /// The names of its volumes that are claims. No volume of a pod ever changes.
+    /// The names of its volumes that are claims. A pod's volumes never change.
     #[serde(rename = "volumes", deserialize_with = "volumes::of_claims")]
     pub claim_volumes: Box<[Box<str>]>,
     /// How many seconds its containers have to stop.
     pub termination_grace_period_seconds: i64,
 }
 
-/// When a container that has ended is started again. Native sidecars always are.
+/// When an ended container is restarted. Native sidecars always are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum RestartPolicy {
     /// Always.
     #[default]
     Always,
-    /// Unless it has ended well.
+    /// Unless it ended successfully.
     OnFailure,
     /// Never.
     Never,
@@ -144,9 +147,9 @@ pub struct Status {
     pub phase: Word,
     /// Why the node refused or evicted it, in CamelCase; mostly empty.
     pub reason: Word,
-    /// The node's words for that.
+    /// The node's message for that.
     pub message: Box<str>,
-    /// When its kubelet took it.
+    /// When its kubelet accepted it.
     #[serde(deserialize_with = "time::read")]
     pub start_time: Option<Timestamp>,
     /// The generation that the kubelet has seen (Kubernetes 1.34 and later; 0 before).
@@ -174,7 +177,8 @@ pub struct Condition {
         deserialize_with = "time::read"
     )]
     pub last_transition_time: Option<Timestamp>,
-    /// CamelCase reason. Written even when it is empty: the reason of another's False is none for our True.
+    /// CamelCase reason. Written even if it is empty, because another writer's reason for False
+    /// must not stay with True.
     pub reason: Word,
     /// For people. Written even when it is empty.
     pub message: Box<str>,
@@ -191,12 +195,12 @@ impl Metadata {
         pairs::get(&self.annotations, key)
     }
 
-    /// Does the feed keep annotations of this key?
+    /// Whether the feed keeps annotations of this key.
     pub fn keeps_annotation(key: &str) -> bool {
         pairs::is_known(key)
     }
 
-    /// The owner that manages the object.
+    /// The owner that controls the object.
     pub fn controller(&self) -> Option<&Owner> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
@@ -208,7 +212,7 @@ impl Pod {
         self.status.conditions.iter().find(|c| &*c.type_ == type_)
     }
 
-    /// All that run beside each other: the containers, and the native sidecars.
+    /// All containers that run at the same time: the containers, and the native sidecars.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
         self.spec
             .containers
@@ -216,7 +220,7 @@ impl Pod {
             .chain(&self.spec.native_sidecars)
     }
 
-    /// The one of those that has this name, which no two containers of a pod share.
+    /// The running container of this name, which no two containers of a pod share.
     pub fn container(&self, name: &str) -> Option<&Container> {
         self.containers().find(|c| &*c.name == name)
     }

@@ -1,4 +1,4 @@
-//! What an action does, and to which kind of object: what messages, conditions and logs go by.
+//! The operation of an action and the kind of its object, for messages, conditions and logs.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::objects::resource::{
     CLAIMS, CONFIG_MAPS, CONTROLLER_REVISIONS, POD_TEMPLATES, PODS, Resource,
 };
 
-/// What a write does.
+/// The operation of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
-    /// Nothing: the apiserver says whether it would take it.
+    /// Writes nothing: the apiserver says whether it would accept the object.
     Validate,
-    /// Nothing: the object is read.
+    /// Writes nothing: reads the object.
     Confirm,
-    /// Makes an object.
+    /// Creates an object.
     Create,
     /// Changes metadata or spec.
     Patch,
@@ -24,32 +24,32 @@ pub enum Verb {
     Resize,
     /// Changes the number of a revision.
     Renumber,
-    /// Gives an object an owner.
+    /// Sets the owner of an object.
     Adopt,
-    /// Takes an owner off an object.
+    /// Removes an owner from an object.
     Release,
     /// Deletes an object.
     Delete,
-    /// Deletes a pod that may be missed.
+    /// Deletes a pod if the disruption budgets allow it.
     Evict,
 }
 
 /// A verb and a kind of object. As text: `CreatePod`, `PatchPodStatus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deed {
-    /// What is done.
+    /// The operation.
     pub verb: Verb,
-    /// To what kind of object.
+    /// The kind of object.
     pub resource: Resource,
 }
 
 impl Deed {
-    /// What is done to an object of this kind.
+    /// An operation on an object of this kind.
     pub const fn of(verb: Verb, resource: Resource) -> Self {
         Self { verb, resource }
     }
 
-    /// Is it for a pod, or for a claim of one?
+    /// Whether the write is to a pod or a claim.
     pub fn is_for_pods(&self) -> bool {
         self.resource == PODS || self.resource == CLAIMS
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Deed {
 }
 
 impl Action {
-    /// What it does, and to what.
+    /// The operation and the kind of its object.
     pub fn deed(&self) -> Deed {
         match self {
             Self::ValidateTemplate { .. } => Deed::of(Verb::Validate, POD_TEMPLATES),

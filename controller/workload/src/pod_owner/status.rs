@@ -1,4 +1,4 @@
-//! The status of an owner of pods, from what was observed and what came of the plan.
+//! The status of an owner of pods, from the observed objects and the outcome of the plan.
 
 use jiff::Timestamp;
 
@@ -9,8 +9,9 @@ use crate::update::podset::history::{self, Revisions};
 use crate::update::revision::Recognised;
 use berth_api::fields::condition::WorkloadStatus;
 
-/// The status to write: equal to the present one when nothing changed. While the revision of a new template is being written,
-/// the status says nothing of the new generation, because a client that waits for that would take the old revision's numbers for it.
+/// The status to write: equal to the present one if nothing changed. While the revision of a new
+/// template is being written, the status keeps the old generation. Otherwise a client that waits
+/// for the new one would take the old revision's numbers for it.
 pub fn status<K: PodOwner>(
     snapshot: &Snapshot<K>,
     plan: &Plan,
@@ -20,10 +21,11 @@ pub fn status<K: PodOwner>(
     let scene = snapshot.scene();
     let present = K::status(&snapshot.set).as_ref();
     let mut status = present.cloned().unwrap_or_default();
-    // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
+    // Parsed again and not kept since the decision, because writes take time and a tree takes
+    // memory.
     let template = scene.workload.template.value();
     let places = K::places(snapshot, &template);
-    // While an object cannot be read, the numbers stay as they were.
+    // While an object is unreadable, the numbers stay as they were.
     if snapshot.unreadable.is_empty() {
         let updated = match history::recognise(&scene, &template) {
             Recognised::Newest(updated) | Recognised::Older(updated, _) => Some(updated),

@@ -1,8 +1,9 @@
-//! A workload's template history, kept in `ControllerRevision` objects as the peer keeps it.
+//! A workload's template history, kept in `ControllerRevision` objects as OpenKruise keeps it.
 //!
-//! A template is the same as another when both have one written form ([`form::canonical`]), so what clients write in many
-//! ways is one revision. Templates that differ in Kubernetes' defaults alone are two revisions, between which a running pod
-//! goes by its label ([`defaults`]): the peer compares bytes, and has to find those of the template that is stored.
+//! Two templates are the same if they have one canonical form ([`form::canonical`]), so that
+//! different notations of clients are one revision. Templates that differ only in Kubernetes'
+//! defaults are two revisions, and a running pod changes between them by its label only
+//! ([`defaults`]). OpenKruise compares bytes, and must find the bytes of the stored template.
 
 pub mod defaults;
 pub mod form;
@@ -28,14 +29,14 @@ pub const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 /// Revision label: the revision's hash.
 pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 
-/// What pods' labels say of their revision, which differs by kind.
+/// How pods' labels name their revision, which differs by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PodLabels {
-    /// The revision label holds the hash alone, and not the whole name.
+    /// Whether the revision label has the hash alone, and not the whole name.
     pub short: bool,
-    /// The label `pod-template-hash` holds the hash, too.
+    /// Whether the label `pod-template-hash` has the hash, too.
     pub template_hash: bool,
-    /// Revisions have their hash in the revision label, too.
+    /// Whether revisions have their hash in the revision label, too.
     pub on_revisions: bool,
 }
 
@@ -57,7 +58,7 @@ impl PodLabels {
     }
 }
 
-/// A `ControllerRevision`, stripped to what decisions read.
+/// A `ControllerRevision`, with the fields that decisions read.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Revision {
     /// Name, owner, labels.
@@ -65,18 +66,20 @@ pub struct Revision {
     /// Its place in the history: the highest number is the newest.
     #[serde(default)]
     pub revision: i64,
-    /// `{"spec":{"template":{…,"$patch":"replace"}}}`, as text: a history is ten templates, and most are never read.
+    /// `{"spec":{"template":{…,"$patch":"replace"}}}` as text, because a history has ten templates,
+    /// and most are never parsed.
     #[serde(default)]
     pub data: JsonText,
 }
 
 impl Revision {
-    /// The pod template that it holds, read from its text; the patch directive beside the template's own keys is not part of it.
+    /// The pod template in the revision, parsed from its text, without the patch directive next to
+    /// the template's keys.
     pub fn template(&self) -> Value {
         template_in(self.data.value())
     }
 
-    /// The revision as the object of an action.
+    /// The revision as the target of an action.
     pub fn target(&self) -> Target {
         Target::from(&self.metadata)
     }
@@ -93,7 +96,7 @@ fn template_in(mut data: Value) -> Value {
     template
 }
 
-/// What the present template is in the history.
+/// The place of the present template in the history.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Recognised {
     /// It is the newest revision.
@@ -115,14 +118,15 @@ pub fn sort(revisions: &mut [Arc<Revision>]) {
     });
 }
 
-/// Looks the template up in the history, which is sorted oldest first. A revision whose text is not the template's own is
-/// read, and no others.
+/// Finds the template in the history, which is sorted oldest first. It parses only revisions whose
+/// text differs from the template's own.
 pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
     let next = revisions
         .last()
         .map_or(1, |newest| newest.revision.saturating_add(1));
     let data = data(template);
-    // The server keeps the data as it was sent, so most often the text of the newest says it all.
+    // The server keeps the data as it was sent, so that most often the text of the newest revision
+    // is equal.
     let text = form::text(&data);
     let wanted = template_in(data);
     let is = |revision: &Arc<Revision>| {
@@ -134,8 +138,9 @@ pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
         .map_or(Recognised::New(next), |at| found(revisions, at))
 }
 
-/// Looks for a revision that means the same and says more: what it spells out the template leaves to a default. Not the other
-/// way round: to OpenKruise, which looks for the bytes of the template that is stored, what that spells out is another.
+/// Finds a revision that means the same and spells out defaults that the template omits. The
+/// reverse does not count, because OpenKruise looks for the bytes of the stored template, and a
+/// template that spells out more has other bytes.
 pub fn recognise_meaning(template: &Value, revisions: &[Arc<Revision>]) -> Option<Recognised> {
     let wanted = form::canonical(template);
     let means_the_same = |revision: &Arc<Revision>| {
@@ -149,7 +154,7 @@ pub fn recognise_meaning(template: &Value, revisions: &[Arc<Revision>]) -> Optio
         .map(|at| found(revisions, at))
 }
 
-/// Does the one have every field that the other has?
+/// Whether `one` has every field that `other` has.
 fn spells_out(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -177,24 +182,26 @@ pub fn found(revisions: &[Arc<Revision>], at: usize) -> Recognised {
     }
 }
 
-/// The revision that a pod's label names. The label may hold the whole name or, from another setting, the hash alone.
+/// The revision in a pod's label. The label may have the whole name or, from another setting, the
+/// hash alone.
 pub fn of_label<'a>(label: &str, revisions: &'a [Arc<Revision>]) -> Option<&'a Arc<Revision>> {
     revisions
         .iter()
         .find(|revision| same(label, &revision.metadata.name))
 }
 
-/// Do two labels or names mean the same revision? Their hashes are compared.
+/// Whether two labels or names mean the same revision, by their hashes.
 pub fn same(a: &str, b: &str) -> bool {
     !a.is_empty() && short(a) == short(b)
 }
 
-/// The `data` that a template is kept as. As text it is [`form::text`].
+/// The `data` of a revision with this template. As text it is [`form::text`].
 pub fn data(template: &Value) -> Value {
     kept(form::canonical(template))
 }
 
-/// The same, in the form of the newest revision: who wrote that compares bytes, and may get the workload back.
+/// The same, in the form of the newest revision, because its writer compares bytes and may get the
+/// workload back.
 pub fn data_like(newest: Option<&Revision>, template: &Value) -> Value {
     let canonical = form::canonical(template);
     let leaves_times_out = newest.map(Revision::template).and_then(|held| {
@@ -219,12 +226,12 @@ fn kept(mut template: Value) -> Value {
     json!({"spec": {"template": template}})
 }
 
-/// Revisions that hold the same template as a newer one, each with the newest of its kind, from a history that is sorted oldest
-/// first. They are read one after the other.
+/// Revisions with the same template as a newer one, each with the newest of them, from a history
+/// that is sorted oldest first. They are parsed one after the other.
 pub fn duplicates(revisions: &[Arc<Revision>]) -> Vec<(&Arc<Revision>, &Arc<Revision>)> {
     let mut newest: BTreeMap<String, &Arc<Revision>> = BTreeMap::new();
     let mut duplicates = Vec::new();
-    // Nothing is read of a history of one, which is what most are.
+    // Nothing is parsed if the history has one revision, as most have.
     for revision in revisions.iter().rev().filter(|_| revisions.len() > 1) {
         match newest.entry(form::canonical(&revision.template()).to_string()) {
             Entry::Occupied(kept) => duplicates.push((revision, *kept.get())),
@@ -236,7 +243,7 @@ pub fn duplicates(revisions: &[Arc<Revision>]) -> Vec<(&Arc<Revision>, &Arc<Revi
     duplicates
 }
 
-/// Revisions to drop: the oldest of those that nothing uses, so that at most `limit` unused ones stay.
+/// Revisions to drop: the oldest unused ones, so that at most `limit` unused ones stay.
 pub fn beyond_limit(
     revisions: &[Arc<Revision>],
     limit: i32,

@@ -1,4 +1,4 @@
-//! How the versions of one kind relate.
+//! The mapping between the versions of one kind.
 
 use serde::de::DeserializeOwned;
 
@@ -7,22 +7,24 @@ use super::memory::{self, Place};
 use crate::version::Version;
 use crate::weight::Limits;
 
-/// How one kind's versions relate.
+/// The mapping between one kind's versions.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapping {
     pub(crate) to_v1beta1: fn(&mut Json<'_>),
     pub(crate) to_v1alpha1: fn(&mut Json<'_>),
-    /// Where the mapping changes anything: the only places that are compared, and that a memory may speak of.
+    /// The only places that the mapping changes. Only these are compared, and a memory may name
+    /// only these.
     pub(crate) touches: &'static [&'static [&'static str]],
-    /// Places of v1beta1 that several of v1alpha1 say together. What v1alpha1 had comes back only where it maps to what is there
-    /// now: one of several places, brought back beside an edit of another, would undo the edit.
+    /// Places of v1beta1 that several places of v1alpha1 decide together. The original v1alpha1
+    /// value is restored only if it maps to the present value. Otherwise one of several restored
+    /// places could revert an edit of another.
     pub(crate) decides: &'static [&'static [&'static str]],
-    /// Whether the types of a version read what the mapping touches.
+    /// Whether the types of a version can read the places that the mapping changes.
     pub(crate) is_read: fn(&mut Json<'_>, Version) -> bool,
 }
 
 impl Mapping {
-    /// Of a kind that is the same in each of its versions, or has one alone.
+    /// The mapping of a kind that has one version, or the same fields in all.
     pub(crate) const SAME: Self = Self {
         to_v1beta1: |_| (),
         to_v1alpha1: |_| (),
@@ -57,8 +59,9 @@ impl Mapping {
         converted
     }
 
-    /// Restores what was remembered, unless the object could be read before and cannot after: such a memory was forged. Nor if it
-    /// contradicts the object that is converted, which was edited since.
+    /// Restores the remembered values. It does not if the object was readable before and would not
+    /// be afterwards, because such a memory is forged. Nor does it if the memory contradicts the
+    /// converted object, which was edited since.
     fn recall(
         &self,
         converted: &mut Json<'_>,
@@ -107,13 +110,13 @@ impl Mapping {
     }
 }
 
-/// Whether a type reads what stands at a path, if anything does.
+/// Whether a type can read the value at a path, if there is one.
 pub(crate) fn reads<T: DeserializeOwned>(object: &mut Json<'_>, path: &[&str]) -> bool {
     let value = object.at(path);
     value.is_none_or(|value| serde_json::from_str::<T>(&value.to_string()).is_ok())
 }
 
-/// Whether the type of a part, such as `spec`, reads these fields of it.
+/// Whether the type of a part, such as `spec`, can read these fields of it.
 pub(crate) fn reads_fields<T: DeserializeOwned>(
     object: &mut Json<'_>,
     part: &str,

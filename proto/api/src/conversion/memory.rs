@@ -1,11 +1,13 @@
-//! What the version that an object is in cannot express, kept in an annotation until the object returns.
+//! The values that an object's version cannot express, kept in an annotation until the object is
+//! converted back.
 //!
-//! A memory is a list of places. Each has the value that the plain mapping finds there on return, and the value that was
-//! really there. If on return the mapping finds something else, a client has edited the object in between, and the edit
-//! counts; otherwise the place gets its own value back.
+//! A memory is a list of places. Each has the value that the mapping finds there after conversion
+//! back, and the original value. If the mapping finds another value, a client has edited the object
+//! in between, and the edit counts. Otherwise the place gets its original value back.
 //!
-//! Anybody can write an annotation. So a memory is bounded in size and in the work that it makes, reaches only what the
-//! mapping touches, and is dropped as a whole if the object could not be read with it ([`super::Mapping::convert`]).
+//! Every user can write an annotation. So a memory is limited in size and in the work that it
+//! causes, and reaches only places that the mapping touches. It is dropped as a whole if the object
+//! could not be read with it ([`super::Mapping::convert`]).
 
 use std::collections::BTreeMap;
 
@@ -15,15 +17,15 @@ use serde_json::value::RawValue;
 use super::json::{Compared, Json, Object};
 use crate::names::annotation::CONVERSION;
 
-/// The longest memory that is read: Kubernetes takes no more of all annotations together.
+/// The longest memory, which is Kubernetes' limit for all annotations together.
 const LONGEST: usize = 256 << 10;
-/// How many bytes are looked at to find the places of a memory. A NodeImage of 256 images with four pull secrets each
-/// needs a quarter of it.
+/// The most bytes that are compared to find the places of a memory. A NodeImage of 256 images with
+/// four pull secrets each needs a quarter of it.
 const MOST_LOOKS: usize = 16 << 20;
-/// So many of them for each field among which one is searched.
+/// The number of bytes that each compared field name counts as.
 const FIELD: usize = 16;
 
-/// One step on the way to a place.
+/// One step of the path to a place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Step {
@@ -31,7 +33,7 @@ enum Step {
     Key(String),
 }
 
-/// One place and its two values; a value that is missing was missing there.
+/// One place and its two values. `None` means that the value was missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Place {
     path: Vec<Step>,
@@ -41,15 +43,15 @@ pub(crate) struct Place {
     original: Option<Box<RawValue>>,
 }
 
-/// The annotation's value: for which version, what.
+/// The annotation's value: the version, and the places.
 #[derive(Serialize, Deserialize)]
 struct Memory {
     version: String,
     places: Vec<Place>,
 }
 
-/// Removes the annotation and returns what it has for this version. A memory for another version, or one that cannot be
-/// read, was copied from elsewhere and is dropped.
+/// Removes the annotation and returns its places for this version. A memory for another version, or
+/// an unreadable one, was copied from elsewhere and is dropped.
 pub(crate) fn take(object: &mut Json<'_>, version: &str) -> Vec<Place> {
     let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
         return Vec::new();
@@ -65,7 +67,7 @@ pub(crate) fn take(object: &mut Json<'_>, version: &str) -> Vec<Place> {
         .unwrap_or_default()
 }
 
-/// Gives every place that was not edited its own value back.
+/// Restores the original value of every place that was not edited.
 pub(crate) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]]) {
     let mut looks = MOST_LOOKS;
     for place in places {
@@ -77,7 +79,7 @@ pub(crate) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]
     }
 }
 
-/// Takes away labels and annotations of which none are left: Kubernetes does not store them either.
+/// Removes empty labels and annotations, because Kubernetes does not store them either.
 pub(crate) fn drop_empty(object: &mut Json<'_>) {
     let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
         return;
@@ -93,7 +95,7 @@ pub(crate) fn drop_empty(object: &mut Json<'_>) {
     }
 }
 
-/// Writes the annotation, if there is anything to remember.
+/// Writes the annotation, if there are places.
 pub(crate) fn keep(object: &mut Json<'_>, version: &str, places: Vec<Place>) {
     if places.is_empty() {
         return;
@@ -112,7 +114,7 @@ pub(crate) fn keep(object: &mut Json<'_>, version: &str, places: Vec<Place>) {
     }
 }
 
-/// The places where an object that was mapped there and back differs from what it was.
+/// The places where an object that was mapped there and back differs from the original.
 pub(crate) fn losses(
     mapped: &mut Json<'_>,
     original: &mut Json<'_>,
@@ -133,7 +135,7 @@ pub(crate) fn losses(
     places
 }
 
-/// Objects are compared field by field, so that of a large one only what differs is remembered.
+/// Compares field by field, so that the memory of a large object has only the differences.
 fn compare(
     path: &mut Vec<Step>,
     mapped: Option<Json<'_>>,
@@ -196,7 +198,7 @@ fn compare(
     }
 }
 
-/// `None` when there were too many places to look at.
+/// `None` if the search needed too many comparisons.
 fn restore(object: &mut Json<'_>, place: &Place, looks: &mut usize) -> Option<()> {
     let Some((last, parents)) = place.path.split_last() else {
         return Some(());
@@ -228,7 +230,7 @@ fn restore(object: &mut Json<'_>, place: &Place, looks: &mut usize) -> Option<()
                 return Some(());
             };
             *looks = looks.checked_sub(items.iter().map(|item| 1 + item.size()).sum())?;
-            // Where it was; or wherever an edit of the list has moved it.
+            // At its old place, or at the place to which an edit of the list has moved it.
             let at =
                 Some(*index).filter(|index| items.get(*index).is_some_and(|item| mapped.is(item)));
             let at = at.or_else(|| items.iter().position(|item| mapped.is(item)));
@@ -240,7 +242,8 @@ fn restore(object: &mut Json<'_>, place: &Place, looks: &mut usize) -> Option<()
     Some(())
 }
 
-/// The object or list that a place is in. Labels and annotations are made when there are none; nothing else is.
+/// The object or list with the place in it. Missing labels and annotations are created; nothing
+/// else is.
 fn parent<'a, 'b>(
     object: &'b mut Json<'a>,
     path: &[Step],
@@ -271,7 +274,7 @@ fn is_below(path: &[Step], root: &[&str]) -> bool {
         .all(|key| matches!(steps.next(), Some(Step::Key(step)) if step == key))
 }
 
-/// The object in a field, made if the field is missing. `None` if it is something else.
+/// The object in a field, created if the field is missing. `None` if the field has another type.
 pub(crate) fn object_at<'a, 'b>(
     object: &'b mut Object<'a>,
     field: &str,

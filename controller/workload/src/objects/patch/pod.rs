@@ -1,4 +1,4 @@
-//! What changes of a pod in place.
+//! The changes of a pod in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,44 +11,47 @@ pub struct PodPatch {
     pub labels: BTreeMap<String, Option<String>>,
     /// Annotations.
     pub annotations: BTreeMap<String, Option<String>>,
-    /// Finalizers to add. Those that the pod has are kept.
+    /// Finalizers to add. The pod's other finalizers stay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// Images by container name. Empty in a status patch.
     pub images: BTreeMap<String, String>,
-    /// Images of native sidecars by name, which are in the list of init containers. Empty in a status patch.
+    /// Images of native sidecars by name, which are in the list of init containers. Empty in a
+    /// status patch.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub native_images: BTreeMap<String, String>,
-    /// Resources by container name, for the way from one template to another. They are written by [`crate::plan::Action::ResizePod`],
-    /// so this is empty in a patch that is sent.
+    /// Resources by container name, for a change from one template to another.
+    /// [`crate::plan::Action::ResizePod`] writes them, so that this is empty in a patch that is
+    /// sent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: Resizes,
-    /// The variables that containers take from these labels and annotations. Nothing of the pod itself: what must be
-    /// proven once the rest is patched.
+    /// The variables that read these labels and annotations. They are not written to the pod, but
+    /// must be proven after the patch.
     pub env: Env,
-    /// The containers that are restarted because the template says so. Nothing of the pod itself either.
+    /// The containers that restart because the template says so. They are not written to the pod
+    /// either.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub restarted: BTreeSet<String>,
 }
 
 impl PodPatch {
-    /// Does any container restart for it?
+    /// Whether a container restarts for the patch.
     pub fn restarts(&self) -> bool {
         let resizes = self.resources.values().any(|resize| resize.restarts);
         resizes || self.changes_images() || self.env.changes() || !self.restarted.is_empty()
     }
 
-    /// All images by container name, whichever list the containers are in.
+    /// All images by container name, of both lists of containers.
     pub fn all_images(&self) -> impl Iterator<Item = (&String, &String)> {
         self.images.iter().chain(&self.native_images)
     }
 
-    /// Does any container get another image?
+    /// Whether a container gets another image.
     pub fn changes_images(&self) -> bool {
         self.all_images().next().is_some()
     }
 
-    /// The images by the list in a pod's spec that they are written in; of lists without any nothing.
+    /// The images by their list in a pod's spec; lists without images are left out.
     pub fn images_by_list(
         &self,
     ) -> impl Iterator<Item = (&'static str, &BTreeMap<String, String>)> {
@@ -60,8 +63,8 @@ impl PodPatch {
     }
 }
 
-/// By container and variable: the hash of the value that a change asks for, empty where the value does not change.
-/// Empty altogether when no value changes.
+/// The hash of the wanted value, by container and variable; empty if the value does not change. The
+/// map is empty if no value changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Env(pub(crate) BTreeMap<String, BTreeMap<String, String>>);

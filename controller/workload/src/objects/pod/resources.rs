@@ -5,19 +5,19 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-/// What a container asks for and is limited to.
+/// The requests and limits of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// What is kept free for it.
+    /// The requests.
     #[serde(deserialize_with = "or_none")]
     pub requests: Amounts,
-    /// What it may use at most.
+    /// The limits.
     #[serde(deserialize_with = "or_none")]
     pub limits: Amounts,
 }
 
-/// Amounts in thousandths: of a core, of a byte. 0 where none is given.
+/// Amounts in thousandths: of a core, of a byte. 0 if none is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Amounts {
@@ -30,7 +30,7 @@ pub struct Amounts {
 }
 
 impl Resources {
-    /// The amount at `limits` or `requests`, `cpu` or `memory`; 0 where there is none.
+    /// The amount at `limits` or `requests`, `cpu` or `memory`; 0 if none is given.
     pub fn amount(&self, kind: &str, resource: &str) -> i64 {
         let amounts = if kind == "limits" {
             &self.limits
@@ -44,7 +44,7 @@ impl Resources {
         }
     }
 
-    /// Does `other` have every amount that is given here?
+    /// Whether `other` has every amount that is given here.
     pub fn are_in(&self, other: &Resources) -> bool {
         let of = |resources: &Resources| {
             let Resources { requests, limits } = resources;
@@ -57,7 +57,7 @@ impl Resources {
     }
 }
 
-/// Nothing is held for a container that names neither cpu nor memory.
+/// `None` for a container with neither cpu nor memory, to save memory.
 pub(super) fn where_given<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Box<Resources>>, D::Error> {
@@ -105,7 +105,8 @@ fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     deserializer.deserialize_any(Quantity)
 }
 
-/// A quantity in thousandths, rounded up: `1.5` is 1500, `250m` is 250, `1Ki` is 1 024 000. `None` when it is none.
+/// A quantity in thousandths, rounded up: `1.5` is 1500, `250m` is 250, `1Ki` is 1 024 000. `None`
+/// if it is no quantity.
 pub fn thousandths(quantity: &str) -> Option<i64> {
     let number_ends = quantity
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
@@ -137,7 +138,7 @@ pub fn thousandths(quantity: &str) -> Option<i64> {
     Some(i64::try_from(scaled.div_euclid(denominator) + up).unwrap_or(i64::MAX))
 }
 
-/// 10 to the power of `n`, as far as it fits.
+/// 10 to the power of `n`; `None` on overflow.
 fn ten_to(n: usize) -> Option<i128> {
     10_i128.checked_pow(u32::try_from(n).ok()?)
 }

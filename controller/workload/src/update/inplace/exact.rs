@@ -1,13 +1,15 @@
-//! Is an in-place update exact: was every changed container created from the wanted spec?
+//! Whether an in-place update is exact: every changed container was created from the wanted spec.
 //!
-//! The kubelet must have seen the patched spec (`status.observedGeneration`): it publishes that at the start of a sync,
-//! with the containers that it then finds, so a container made from the wanted image in that status stays. Whether it is
-//! made from it, two sources say, and either suffices. *The pod*: the container is the one that is recorded as created
-//! for this image already, or it runs another image than before and the wanted one is the only other it can be.
-//! *The node*: its daemon read from the runtime what the container was created from. That may be news to the pod's status,
-//! which shows a new container up to a second after it was created.
-//! A new container id alone proves nothing: an old image that crashes and restarts in between has one, too.
-//! Resources are exact when the containers' statuses have what the spec says, and no resize is pending or in progress.
+//! The kubelet must have seen the patched spec (`status.observedGeneration`). It publishes that at
+//! the start of a sync with the containers that exist then, so that a container in that status with
+//! the wanted image stays. Two sources can show that a container was created from the wanted image,
+//! and either suffices. *The pod*: the container is recorded as created for this image already, or
+//! it runs another image than before and only the wanted one is possible. *The node*: its daemon
+//! read from the runtime from which image the container was created. The pod's status may not show
+//! this container yet, because it shows a new container up to a second later. A new container id
+//! alone proves nothing: an old image that crashes and restarts in between has a new id, too.
+//! Resources are exact when the containers' statuses have the resources of the spec, and no resize
+//! is pending or in progress.
 
 use berth_api::image;
 
@@ -21,7 +23,7 @@ pub use super::verdict::Verdict;
 use crate::objects::node::image::NodeFacts;
 use crate::objects::pod::{ContainerStatus, Pod, gates};
 
-/// The answer for one container.
+/// The verdict on one container.
 enum One {
     Pod,
     Node,
@@ -29,7 +31,8 @@ enum One {
     Ask(String),
 }
 
-/// Judges the update that `state` records. `node` is empty where nothing is known.
+/// The verdict on the update in the record `state`. `node` is empty if the node's daemon has
+/// reported nothing.
 pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     let unwritten = resize::unwritten(pod, &state.resources);
     if !unwritten.is_empty() {
@@ -49,7 +52,8 @@ pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
 
 fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     let observed = pod.status.observed_generation >= pod.metadata.generation;
-    // Where no gate is closed, `Ready` may be that of the container before until the kubelet tells of the new one.
+    // Without a closed gate, `Ready` may be about the old container until the kubelet reports the
+    // new one.
     let is_out = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) && !pod.is_true("Ready");
     let mut verified_by = "pod";
     let mut moved_tags = Vec::new();
@@ -118,7 +122,8 @@ fn container(
             "the kubelet has not seen the new image {wanted} of container {name} yet"
         ));
     }
-    // What a container was created from never changes: a report is as good as it is old.
+    // The image that a container was created from never changes, so that an old report is still
+    // valid.
     let created = node
         .created
         .get(&**name)
@@ -158,7 +163,8 @@ fn container(
     ))
 }
 
-/// A container that is still the one of before the update, by the pod's status, though its image was to change.
+/// A container that is still the one from before the update, by the pod's status, although its
+/// image must change.
 pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
     let is_unchanged = |(name, before): &(&String, &Before)| {
         let wanted = pod.container(name);
@@ -174,12 +180,12 @@ pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a
         .map(|(name, _)| name.as_str())
 }
 
-/// The container that the pod's status shows is the one that ran before the update.
+/// Whether the container in the pod's status is the one from before the update.
 fn is_of_before(status: &ContainerStatus, before: &Before) -> bool {
     without_scheme(&status.container_id) == without_scheme(&before.container_id)
 }
 
-/// The container that the node knows is the one that the pod's status shows.
+/// Whether the container in the node's report is the one in the pod's status.
 fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
     let created = node.created.get(&*status.name);
     created.is_some_and(|created| {
@@ -187,7 +193,7 @@ fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
     })
 }
 
-/// A container that is the one of before: it runs, or waits to be the new one.
+/// The message for a container that is still the old one: it runs, or waits to be replaced.
 fn not_yet(status: &ContainerStatus, wanted: &str, before: &str) -> String {
     let name = &status.name;
     match &status.state.waiting {

@@ -1,6 +1,7 @@
 //! The record of an in-place update in the annotation `apps.kruise.io/inplace-update-state`.
 //!
-//! The fields are the peer's, so that either controller can finish what the other began; Berth's own are marked.
+//! The fields are OpenKruise's, so that either controller can finish an update of the other.
+//! Berth's own fields are marked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ use super::batch::{Batch, PreCheck, RefMetadata, null_as_empty};
 use crate::objects::patch::pod::{Env, Resizes};
 use crate::objects::pod::Pod;
 
-/// By container: the id of the one that is to run no more, without the runtime's scheme; empty where none was there.
+/// The id of the container to stop, by container name and without the runtime's scheme; empty if
+/// there was no container.
 pub type Restarts = BTreeMap<String, String>;
 
 /// The latest in-place update of a pod.
@@ -25,28 +27,29 @@ pub struct State {
     pub revision: String,
     /// When the image patch was decided.
     pub update_timestamp: Option<Timestamp>,
-    /// By container name: what ran before, for each container whose image changes.
+    /// The container before the update, by name, for each container whose image changes.
     #[serde(deserialize_with = "null_as_empty")]
     pub last_container_statuses: BTreeMap<String, Before>,
-    /// Images change, not only metadata.
+    /// Whether images change, and not only metadata.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update_images: bool,
-    /// A container restarts because a variable of its environment reads a label or annotation that changes.
+    /// Whether a container restarts because a variable of its environment reads a changed label or
+    /// annotation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update_env_from_metadata: bool,
-    /// Berth: the variables that the pod's containers take from its labels and annotations, where any of them changes.
+    /// Berth: the variables that read the pod's labels and annotations, if any of them changes.
     #[serde(rename = "berthEnv", skip_serializing_if = "Env::is_empty")]
     pub env: Env,
-    /// Berth: the containers that the update restarts, as they were when their turn came.
+    /// Berth: the containers that the update restarts, as they were when their batch began.
     #[serde(rename = "berthRestarts", skip_serializing_if = "Restarts::is_empty")]
     pub restarts: Restarts,
-    /// Berth: the containers that it restarts in later batches.
+    /// Berth: the containers that the update restarts in later batches.
     #[serde(
         rename = "berthNextRestarts",
         skip_serializing_if = "BTreeSet::is_empty"
     )]
     pub next_restarts: BTreeSet<String>,
-    /// By container: images of later batches.
+    /// The images of later batches, by container.
     #[serde(
         deserialize_with = "null_as_empty",
         skip_serializing_if = "BTreeMap::is_empty"
@@ -55,25 +58,25 @@ pub struct State {
     /// Berth: the variables of containers of later batches.
     #[serde(rename = "berthNextEnv", skip_serializing_if = "Env::is_empty")]
     pub next_env: Env,
-    /// By container: labels and annotations that OpenKruise left for later batches.
+    /// The labels and annotations that OpenKruise left for later batches, by container.
     #[serde(
         deserialize_with = "null_as_empty",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub next_container_ref_metadata: BTreeMap<String, RefMetadata>,
-    /// What must hold before the next batch.
+    /// The condition for the next batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_check_before_next: Option<PreCheck>,
-    /// The batches so far, where the pod has a launch order.
+    /// The batches so far, if the pod has a launch order.
     #[serde(
         deserialize_with = "null_as_empty",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub container_batches_record: Vec<Batch>,
-    /// Resources change.
+    /// Whether resources change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update_resources: bool,
-    /// Berth: the resources that this update is to give containers, as long as it is not proven that they have them.
+    /// Berth: the resources of this update, until it is proven that the containers have them.
     #[serde(rename = "berthResources", skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: Resizes,
     /// Berth: the update before this one was settled when this one began, so that a container with another image can
@@ -90,14 +93,14 @@ pub struct State {
     /// against `maxUnavailable` for a short time only, because nothing is lost with them.
     #[serde(rename = "berthWasReady", skip_serializing_if = "std::ops::Not::not")]
     pub was_ready: bool,
-    /// Berth: containers whose running image is not the one that the node resolves for the wanted name, because a tag
-    /// moved after it was pulled. The update is exact all the same.
+    /// Berth: containers whose image differs from the one that the wanted name has on the node,
+    /// because a tag moved after the pull. The update is exact nevertheless.
     #[serde(rename = "berthMovedTags", skip_serializing_if = "Vec::is_empty")]
     pub moved_tags: Vec<String>,
-    /// Berth: how the update was proven exact: `pod` or `node`.
+    /// Berth: the source of the proof: `pod` or `node`.
     #[serde(rename = "berthVerifiedBy", skip_serializing_if = "String::is_empty")]
     pub verified_by: String,
-    /// Fields of the peer's that Berth does not read.
+    /// Fields of OpenKruise that Berth does not read.
     #[serde(flatten)]
     pub others: BTreeMap<String, Value>,
 }
@@ -112,21 +115,21 @@ pub struct Before {
     /// Berth: its container id.
     #[serde(rename = "berthContainerID", skip_serializing_if = "String::is_empty")]
     pub container_id: String,
-    /// Berth: the image name that it is known to have been created from; empty where that is not known.
+    /// Berth: the image name that the container was created from; empty if unknown.
     #[serde(rename = "berthImage", skip_serializing_if = "String::is_empty")]
     pub image: String,
 }
 
 impl Before {
-    /// Is it known which container it was, and from which image?
+    /// Whether the container and the image that it was created from are known.
     pub fn is_known(&self) -> bool {
         !self.container_id.is_empty() && !self.image.is_empty()
     }
 }
 
 impl State {
-    /// The record on the pod, under its name of today or of before OpenKruise 1.0. `None` when there is none or it cannot be
-    /// read: then there is nothing to compare with.
+    /// The record on the pod, under its present name or the one from before OpenKruise 1.0. `None`
+    /// if it is missing or unreadable, so that there is nothing to compare with.
     pub fn of(pod: &Pod) -> Option<Self> {
         let annotation = pod
             .metadata
@@ -135,18 +138,19 @@ impl State {
         serde_json::from_str(annotation).ok()
     }
 
-    /// Does it restart containers, as far as the record says? Then a node can tell something about it.
+    /// Whether the update restarts containers, by the record. Only then a node's daemon can prove
+    /// it.
     pub fn restarts_containers(&self) -> bool {
         !self.last_container_statuses.is_empty() || self.env.changes() || !self.restarts.is_empty()
     }
 
-    /// Does it change images, and neither variables nor resources, and restart no container besides?
+    /// Whether the update changes images only: no variables, no resources, and no other restarts.
     pub fn changes_images_alone(&self) -> bool {
         let alone = !self.env.changes() && !self.update_resources && self.restarts.is_empty();
         !self.last_container_statuses.is_empty() && alone
     }
 
-    /// Proven exact already.
+    /// Whether the update is proven exact.
     pub fn is_settled(&self) -> bool {
         !self.verified_by.is_empty()
     }
@@ -159,7 +163,7 @@ impl State {
 
     /// The record for an update to `revision` that changes the images of `containers`.
     ///
-    /// `settled` says that the running containers are known to be created from the pod's present spec.
+    /// `settled` says that the running containers were created from the pod's present spec.
     pub fn begin<'a>(
         pod: &Pod,
         revision: &str,
@@ -182,8 +186,9 @@ impl State {
     }
 }
 
-/// What is known of the container that runs now. It is created from the present spec if the last update is settled;
-/// else it may still be the container before that update, and then what was recorded of it stays true.
+/// The known facts about the running container. It was created from the present spec if the last
+/// update is settled. Otherwise it may still be the container before that update, and the facts
+/// recorded then stay true.
 fn before(pod: &Pod, previous: Option<&State>, name: &str, settled: bool) -> Option<Before> {
     let status = pod.container_status(name)?;
     let recorded = previous.and_then(|state| state.last_container_statuses.get(name));

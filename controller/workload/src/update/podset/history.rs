@@ -1,4 +1,5 @@
-//! The history of a workload: the two revisions of a rollout, the one that a new template makes, and those that are dropped.
+//! The history of a workload: the two revisions of a rollout, the revision of a new template, and
+//! the revisions to drop.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -15,18 +16,19 @@ use crate::plan::{Action, Body, Deed, Event, Failure, Outcome, Plan, Stage, Step
 use crate::update::revision::{self, REVISION_LABEL, Recognised, Revision};
 use berth_api::fields::condition::WorkloadStatus;
 
-/// The revisions of a rollout, for one decision: the templates of these two are read once at most, and gone with it.
+/// The revisions of a rollout, for one decision. The templates of these two are parsed at most once
+/// and dropped with this value.
 pub struct Revisions {
-    /// Where updated pods are.
+    /// The revision of updated pods.
     pub updated: Arc<Revision>,
-    /// Where pods inside the partition are created.
+    /// The revision of pods inside the partition.
     pub current: Arc<Revision>,
     updated_template: OnceCell<Value>,
     current_template: OnceCell<Value>,
 }
 
 impl Revisions {
-    /// The revision that pods are updated to, and that which the workload's status names as the current one.
+    /// The revision that pods are updated to, and the current revision in the workload's status.
     pub fn new(scene: &Scene<'_>, updated: Arc<Revision>) -> Self {
         let named = scene.workload.current_revision;
         let current = revision::of_label(named, scene.revisions)
@@ -54,7 +56,8 @@ impl Revisions {
         }
     }
 
-    /// Those of other revisions are not kept, for there may be many.
+    /// The template of a revision. Templates of other revisions are not kept, because there may be
+    /// many.
     pub fn template_of(&self, revision: &Revision) -> Cow<'_, Value> {
         match &revision.metadata.name {
             name if *name == self.updated.metadata.name => Cow::Borrowed(self.updated_template()),
@@ -63,17 +66,17 @@ impl Revisions {
         }
     }
 
-    /// Is the pod of the revision that pods are updated to?
+    /// Whether the pod has the revision that pods are updated to.
     pub fn is_updated(&self, pod: &Pod) -> bool {
         is_of(pod, &self.updated)
     }
 
-    /// Is the pod of the revision that pods inside the partition have?
+    /// Whether the pod has the revision of pods inside the partition.
     pub fn is_current(&self, pod: &Pod) -> bool {
         is_of(pod, &self.current)
     }
 
-    /// A rollout is under way: there is a revision to go back to.
+    /// Whether a rollout is under way, so that there is a revision to roll back to.
     pub fn differ(&self) -> bool {
         !revision::same(&self.updated.metadata.name, &self.current.metadata.name)
     }
@@ -84,7 +87,7 @@ fn is_of(pod: &Pod, revision: &Revision) -> bool {
     revision::same(label, &revision.metadata.name)
 }
 
-/// What a template is in the history of the workload.
+/// The place of a template in the history of the workload.
 pub fn recognise(scene: &Scene<'_>, template: &Value) -> Recognised {
     match revision::recognise(template, scene.revisions) {
         Recognised::New(number) if scene.workload.meets_by_meaning => {
@@ -95,7 +98,8 @@ pub fn recognise(scene: &Scene<'_>, template: &Value) -> Recognised {
     }
 }
 
-/// One more if the name of a new revision is another object's: the next try is with another name. Begins anew at its end.
+/// The number of collisions: one more if the name of a new revision is taken, so that the next try
+/// uses another name. It wraps around.
 pub fn collisions(before: i32, outcome: &Outcome) -> i32 {
     let is_taken = |failure: &Failure| {
         failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken
@@ -107,7 +111,8 @@ pub fn collisions(before: i32, outcome: &Outcome) -> i32 {
     }
 }
 
-/// The status until the revision of a new template is written: the present one, with the number of collisions if that differs.
+/// The status until the revision of a new template is written: the present one, with the number of
+/// collisions if that differs.
 pub fn with_collisions<S: WorkloadStatus>(present: Option<&S>, collisions: i32) -> Option<S> {
     let mut status = present.cloned().unwrap_or_default();
     let known = status.collision_count();
@@ -118,9 +123,9 @@ pub fn with_collisions<S: WorkloadStatus>(present: Option<&S>, collisions: i32) 
     Some(status)
 }
 
-/// The revisions to work with, with the step that makes an older one the newest; or the stage that writes the one that is
-/// missing. A rollback need not wait for its new number, and is all the more in time for it. The annotations are those that the
-/// newest revision has.
+/// The revisions to work with, with the step that makes an older one the newest; or the stage that
+/// writes the missing revision. A rollback does not wait for its new number, so that it starts
+/// sooner. The annotations are the ones of the newest revision.
 pub fn revisions(
     scene: &Scene<'_>,
     template: &Value,
@@ -213,7 +218,8 @@ fn new_revision(
     })
 }
 
-/// Revisions that nothing uses go beyond the limit, but only while nothing else is to do: history is never in a hurry.
+/// Drops unused revisions beyond the limit, but only while there is nothing else to do, because
+/// that is never urgent.
 pub fn drop_history(scene: &Scene<'_>, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
     if !plan.is_idle() {
         return;

@@ -1,4 +1,4 @@
-//! Where pods are in their updates, judged once for a decision.
+//! The phases of pods' in-place updates, computed once for a decision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use crate::objects::pod::Pod;
 use crate::update::inplace::steps::Phase;
 
-/// What was judged of pods under way, by name. To judge one, its record is read and all that its node reports is looked through, and
-/// a decision asks several times.
+/// The computed phases of pods under way, by name. Computing one parses the pod's record and reads
+/// its node's whole report, and a decision needs it several times.
 #[derive(Debug, Default)]
 pub struct Phases(Mutex<HashMap<Box<str>, Arc<Phase>>>);
 
-/// What is decided on with other objects is judged anew.
+/// A clone is empty, because a decision with other objects must compute the phases again.
 impl Clone for Phases {
     fn clone(&self) -> Self {
         Self::default()
@@ -21,7 +21,7 @@ impl Clone for Phases {
 }
 
 impl Phases {
-    /// The pod's phase; judged now, unless it was before.
+    /// The pod's phase. Computes it at the first call.
     pub(super) fn of(&self, pod: &Pod, judge: impl FnOnce() -> Phase) -> Arc<Phase> {
         let mut judged = self.0.lock();
         if let Some(phase) = judged.get(&pod.metadata.name) {
@@ -32,7 +32,7 @@ impl Phases {
         phase
     }
 
-    /// Takes no memory while the decision is carried out.
+    /// Frees the memory while the plan is executed.
     pub fn forget(&self) {
         *self.0.lock() = HashMap::new();
     }

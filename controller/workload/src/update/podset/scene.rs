@@ -1,4 +1,4 @@
-//! What decisions about every owner of pods read.
+//! The input of decisions about owners of pods.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,67 +28,72 @@ use crate::update::pod_order::spread::Spread;
 use crate::update::revision::{PodLabels, Revision};
 use berth_api::fields::condition::StatusCondition;
 
-/// What a decision about an owner of pods reads, beside what its kind alone has.
+/// The input of a decision about an owner of pods, without the parts that only its kind has.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The owner.
     pub workload: Workload<'a>,
-    /// Every pod that it controls and that its selector matches, those being deleted included.
+    /// Every pod that it controls and its selector matches, including the ones being deleted.
     pub pods: &'a [Arc<Pod>],
-    /// Those that it controls and that its selector does not match any more.
+    /// The pods that it controls and its selector no longer matches.
     pub strays: &'a [Arc<Pod>],
     /// Every revision that it controls, sorted oldest first ([`crate::update::revision::sort`]).
     pub revisions: &'a [Arc<Revision>],
-    /// By node name: what the daemons report, for the nodes of the pods.
+    /// The daemons' reports for the nodes of the pods, by node name.
     pub node_images: &'a BTreeMap<Box<str>, Arc<NodeImage>>,
-    /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
+    /// The nodes of the pods, by name, if the template says how its pods are spread; otherwise
+    /// empty.
     pub nodes: &'a BTreeMap<Box<str>, Arc<Node>>,
-    /// Every ImagePullJob that it controls, those being deleted included; `None` where there is no such kind.
+    /// Every ImagePullJob that it controls, including the ones being deleted; `None` if the cluster
+    /// does not serve the kind.
     pub jobs: Option<&'a [Arc<ImagePullJob>]>,
-    /// Its pods, claims and revisions that exist and cannot be read.
+    /// Its pods, claims and revisions that exist and are unreadable.
     pub unreadable: &'a [Unreadable],
-    /// Where pods are in their updates, as far as it was asked.
+    /// The phases of in-place updates that decisions have computed.
     pub phases: &'a Phases,
     /// Feature gates.
     pub gates: Gates,
-    /// May resources change in place?
+    /// Whether resources may change in place.
     pub resize: Ability,
 }
 
-/// An owner of pods, as far as its kind does not matter. As text it is kind, namespace and name: `CloneSet default/web`.
+/// The parts of an owner of pods that all kinds have. As text it is kind, namespace and name:
+/// `CloneSet default/web`.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload<'a> {
     /// Its kind.
     pub resource: Resource,
     /// Its metadata.
     pub metadata: &'a ObjectMeta,
-    /// Which pods belong to it.
+    /// The selector of its pods.
     pub selector: &'a LabelSelector,
-    /// What its pods are made from.
+    /// The template of its pods.
     pub template: &'a PodTemplate,
-    /// What each pod has a claim from.
+    /// The claim templates: each pod has a claim from each of them.
     pub claim_templates: &'a [VolumeClaimTemplate],
     /// Its hooks.
     pub hooks: Hooks<'a>,
-    /// Seconds that a pod is ready before it is available.
+    /// How many seconds a pod must be ready before it is available.
     pub min_ready_seconds: i32,
-    /// Names of pods that its author asked to be deleted.
+    /// Names of pods that the spec marks for deletion.
     pub pods_to_delete: &'a [String],
-    /// How its pods' labels name their revision.
+    /// The form of the revision in its pods' labels.
     pub labels: PodLabels,
     /// The readiness gates of its new pods.
     pub gates: &'static [&'static str],
-    /// A template is also that of a revision that means the same and spells out more: so that no pod has another label for it.
+    /// Whether a template belongs to an old revision that means the same and spells out more, so
+    /// that no pod gets another label for it.
     pub meets_by_meaning: bool,
     /// Unused revisions to keep, if its spec says it.
     pub history_limit: Option<i32>,
-    /// The event of a pod that goes for a new one in a rollout says so; else it is that of any deletion.
+    /// Whether the event of a deleted pod says that a rollout replaces it; otherwise the event is
+    /// the one of any deletion.
     pub tells_replacements: bool,
-    /// Its status names this revision as that from which a rollout goes.
+    /// The revision that a rollout starts from, by its status.
     pub current_revision: &'a str,
-    /// How often the name of a new revision was another object's.
+    /// How many names of new revisions were taken by other objects.
     pub collisions: i32,
-    /// The condition `Blocked`, where its status has it.
+    /// The condition `Blocked` in its status, if it is True.
     pub blocked: Option<Blocked<'a>>,
 }
 
@@ -116,12 +121,12 @@ impl<'a> From<&'a Option<Lifecycle>> for Hooks<'a> {
     }
 }
 
-/// A condition `Blocked` that was told.
+/// A condition `Blocked` in a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocked<'a> {
-    /// In one CamelCase word.
+    /// Its reason, one CamelCase word.
     pub reason: &'a str,
-    /// A whole sentence.
+    /// Its message, a whole sentence.
     pub message: &'a str,
 }
 
@@ -149,7 +154,7 @@ impl fmt::Display for Workload<'_> {
     }
 }
 
-/// A selector of nothing.
+/// A selector that selects nothing.
 static NO_SELECTOR: LabelSelector = LabelSelector {
     match_expressions: None,
     match_labels: None,
@@ -196,14 +201,14 @@ impl<'a> Workload<'a> {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The owner reference of what it makes.
+    /// The owner reference for objects that it creates.
     pub fn reference(&self) -> Value {
         owner::controller_reference(&self.resource, self.metadata)
     }
 }
 
 impl<'a> Scene<'a> {
-    /// What a decision reads of pods that are neither updated nor spread.
+    /// The input for pods that are neither updated nor spread.
     pub fn plain(
         workload: Workload<'a>,
         pods: &'a [Arc<Pod>],
@@ -226,7 +231,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What the pod's node reports about it; empty where it does not.
+    /// The node's report about the pod; empty without a report.
     pub fn facts(&self, pod: &Pod) -> NodeFacts {
         self.node_images
             .get(&pod.spec.node_name)
@@ -234,7 +239,7 @@ impl<'a> Scene<'a> {
             .unwrap_or_default()
     }
 
-    /// Where the pod is in its update in place.
+    /// The phase of the pod's in-place update.
     pub(crate) fn phase(&self, pod: &Pod) -> Arc<Phase> {
         let is_under_way = steps::is_under_way(pod);
         if is_under_way {
@@ -244,12 +249,12 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// How the pods are to be spread.
+    /// How the pods must be spread.
     pub fn spread(&self) -> Spread {
         Spread::new(self.workload.template, self.nodes)
     }
 
-    /// Did somebody ask for the pod's deletion, by its label or by name?
+    /// Whether a user or another controller asked for the pod's deletion, by its label or by name.
     pub fn is_to_delete(&self, pod: &Pod) -> bool {
         pod.metadata.label(SPECIFIED_DELETE).is_some()
             || self
@@ -259,7 +264,8 @@ impl<'a> Scene<'a> {
                 .any(|name| **name == *pod.metadata.name)
     }
 
-    /// The workload waits for its author: an event once, and the condition `Blocked` for as long as it lasts.
+    /// Refuses the spec until its author changes it: an event once, and the condition `Blocked` for
+    /// as long as it lasts.
     pub fn refuse(&self, plan: &mut Plan, refusal: Refusal) {
         let is_known = self
             .workload
@@ -269,13 +275,13 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// An object that exists and cannot be read.
+/// An object that exists and is unreadable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unreadable {
     /// Its kind.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
-    /// Why it cannot be read.
+    /// The error of reading it.
     pub error: String,
 }

@@ -1,14 +1,15 @@
-//! Kubernetes' defaults in a pod template. What says the default and what says nothing make the same pod.
+//! Kubernetes' defaults in a pod template. A template with a default and one without it make the
+//! same pod.
 //!
-//! OpenKruise's webhook writes the defaults into every template; kubectl replaces a whole list of containers by one without
-//! them. A pod need not be replaced for either.
+//! OpenKruise's webhook writes the defaults into every template; kubectl replaces a whole list of
+//! containers by one without them. Neither requires new pods.
 
 use serde_json::{Map, Value, json};
 
 use super::form;
 use crate::objects::pod::gates::OF_NEW_PODS;
 
-/// Defaults by the field that holds them. A default means the same wherever such a field occurs.
+/// Defaults by their parent field. A default is the same at each place of such a field.
 const TEXTS: [(&str, &str, &str); 22] = [
     ("spec", "restartPolicy", "Always"),
     ("spec", "dnsPolicy", "ClusterFirst"),
@@ -54,7 +55,7 @@ const FLAGS: [(&str, &str, bool); 3] = [
     ("fileKeyRef", "optional", false),
     ("azureDisk", "readOnly", false),
 ];
-/// Objects that say nothing when they are empty.
+/// Objects without a meaning if they are empty.
 const EMPTY: [&str; 6] = [
     "securityContext",
     "resources",
@@ -64,7 +65,7 @@ const EMPTY: [&str; 6] = [
     "dnsConfig",
 ];
 
-/// Both templates without what says no more than a default, for a comparison.
+/// Both templates without defaults, for a comparison.
 pub fn dropped(old: &Value, new: &Value) -> (Value, Value) {
     let (mut old, mut new) = (without(old), without(new));
     for key in ["containers", "initContainers"] {
@@ -97,8 +98,8 @@ pub fn dropped(old: &Value, new: &Value) -> (Value, Value) {
 const PULL_POLICY: &str = "imagePullPolicy";
 const READINESS_GATES: &str = "readinessGates";
 
-/// Whether a container that was made with the one pull policy does for the other. Where a template says nothing, the server
-/// decides by the image's tag, and OpenKruise's webhook writes `Always`.
+/// Whether a container with one pull policy may keep running with the other. Without a policy the
+/// server decides by the image's tag, and OpenKruise's webhook writes `Always`.
 fn same_pull_policy(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let text = |container: &Map<String, Value>, key: &str| {
         container
@@ -115,7 +116,7 @@ fn same_pull_policy(old: &Map<String, Value>, new: &Map<String, Value>) -> bool 
     }
 }
 
-/// The pull policy that the server writes where nothing is said: Kubernetes 1.35 and later to volumes, too.
+/// The server's default pull policy, since Kubernetes 1.35 for image volumes, too.
 fn pull_policy(image: &str) -> &'static str {
     let pinned = image.contains('@') || tag(image).is_some_and(|tag| tag != "latest");
     if pinned { "IfNotPresent" } else { "Always" }
@@ -141,13 +142,13 @@ fn tag(image: &str) -> Option<&str> {
         .filter(|tag| !tag.contains('/'))
 }
 
-/// What is a default of a pod for other reasons than its own value.
+/// Removes defaults of a pod that do not depend only on their own value.
 fn pod(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else {
         return;
     };
-    // Every new pod has these gates, whether the template names them or not. OpenKruise's webhook refuses a StatefulSet
-    // that is updated in place and does not name its gate.
+    // Every new pod has these readiness gates, with or without the template. OpenKruise's webhook
+    // refuses a StatefulSet with in-place updates whose template does not name its gate.
     if let Some(Value::Array(gates)) = spec.get_mut(READINESS_GATES) {
         gates.retain(|gate| {
             gate["conditionType"]
@@ -218,7 +219,7 @@ fn map_is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 
-/// Fields of one type have different names.
+/// The field name that stands for all fields of the same type.
 fn kind(holder: &str) -> &str {
     match holder {
         "initContainers" | "ephemeralContainers" => "containers",

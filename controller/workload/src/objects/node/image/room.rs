@@ -1,8 +1,8 @@
-//! Has a NodeImage room for one more pull?
+//! Whether a NodeImage has space for one more pull.
 //!
-//! A node's list is everybody's who may create ImagePullJobs. Of each thing that is limited, a namespace may take more only
-//! while it has less of it than is free. So one alone gets half of all, two get a third each, and there is always some left
-//! for the next.
+//! All users who may create ImagePullJobs share a node's list. Of each limited resource, a
+//! namespace may take more only while it has less than what is free. So one namespace alone gets
+//! half of all, two get a third each, and some is always left for the next one.
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{ImageTagSpec, MAX_IMAGES, MAX_TAGS, SandboxConfig};
@@ -10,9 +10,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::objects::node::image::NodeImage;
 
-/// Most bytes of a NodeImage's images as JSON: every write of the object, also of its status, is one of all of it.
+/// Most bytes of a NodeImage's images as JSON, because every write of the object, also of its
+/// status, writes all of it.
 pub const MAX_IMAGES_BYTES: usize = 192 * 1024;
-/// Keys, numbers, times and punctuation of an entry, of an owner and of a secret, as JSON, at most.
+/// Most bytes of JSON for keys, numbers, times and punctuation of an entry, of an owner and of a
+/// secret.
 const ENTRY_BYTES: usize = 360;
 const OWNER_BYTES: usize = 120;
 const SECRET_BYTES: usize = 50;
@@ -29,14 +31,14 @@ pub struct Wish<'a> {
 /// Why a NodeImage takes no further pull of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// It names as many images, as many tags of the image, or is as large as may be.
+    /// The NodeImage has the most images, tags of the image, or bytes.
     ForAll,
-    /// The namespace has its share of the images, of the image's tags, or of the size.
+    /// The namespace has its share of the images, of the image's tags, or of the bytes.
     ForNamespace(&'static str),
 }
 
 impl<'a> Wish<'a> {
-    /// What a job wants on each of its nodes; its image is read as name and tag.
+    /// The pull of a job on each of its nodes; its image is given as name and tag.
     pub fn of(job: &'a ImagePullJob, image: &'a str, tag: &'a str) -> Self {
         let (metadata, template) = (&job.metadata, &job.spec.template);
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -57,10 +59,9 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// Is there room for one more pull of the namespace?
+/// Whether the NodeImage has space for one more pull of the namespace.
 ///
-/// # Errors
-/// Whose limit is in the way.
+/// # Errors The limit that is reached.
 pub fn room(node: &NodeImage, wish: &Wish<'_>) -> Result<(), Full> {
     let images = &node.spec.images;
     let image = images.get(wish.image);
@@ -121,7 +122,7 @@ fn one_more(what: &'static str, ours: impl Fn() -> usize, free: usize) -> Result
     }
 }
 
-/// Bytes of an entry as JSON, or a few more.
+/// Upper bound of the bytes of an entry as JSON.
 fn entry(entry: &ImageTagSpec) -> usize {
     let owners: usize = entry.owner_references.iter().map(owner).sum();
     ENTRY_BYTES + text(&entry.tag) + owners + entry.sandbox_config.as_ref().map_or(0, sandbox)

@@ -1,4 +1,4 @@
-//! The readiness gate of a pod whose update in place is not proven yet.
+//! The readiness gate of a pod whose in-place update is not proven yet.
 
 use jiff::Timestamp;
 
@@ -8,13 +8,14 @@ use crate::plan::{Action, PodPatch};
 use crate::update::inplace::state::{self, Before, State};
 use crate::update::inplace::{batches, exact};
 
-/// May the gate be opened before the new containers are proven? Where images alone change, it may as soon as the kubelet says
-/// that it has seen them. It says so at the start of the sync that ends the old containers, while the gate is closed, and
-/// judges `Ready` anew at the start of the next sync, by the containers that run then. A gate that opens later than that
-/// waits for another look of the kubelet at the runtime, a second or two. Where the record knows each container of before, so
-/// that [`ready_too_early`] would notice one that stays. What is not in the pod's generation (variables,
-/// which a daemon restarts containers for), or what the kubelet may put off (resources), or what comes later (the next
-/// batch) waits for the proof.
+/// Whether the gate may open before the new containers are proven. It may if only images change, as
+/// soon as the kubelet has seen them. The kubelet reports this at the start of the sync that ends
+/// the old containers, while the gate is closed. At the start of the next sync it computes `Ready`
+/// again, by the containers that run then. A gate that opens later than that waits for another look
+/// of the kubelet at the runtime, a second or two. The record must know each container of before,
+/// so that [`ready_too_early`] would notice a container that stays. Other changes wait for the
+/// proof: variables, for which a daemon restarts containers, are not in the pod's generation; a
+/// kubelet may defer resources; and the next batch comes later.
 pub fn opens_early(pod: &Pod, state: &State) -> bool {
     is_marked(pod)
         && closed(pod).is_some()
@@ -25,7 +26,7 @@ pub fn opens_early(pod: &Pod, state: &State) -> bool {
         && !state.gate_waits
 }
 
-/// The kubelet has seen the pod's present spec.
+/// Whether the kubelet has seen the pod's present spec.
 fn is_seen(pod: &Pod) -> bool {
     pod.status.observed_generation >= pod.metadata.generation
 }
@@ -40,8 +41,9 @@ pub fn open_early(pod: &Pod, now: Timestamp) -> Action {
     }
 }
 
-/// A container that the pod's status shows as it was before the update, while the pod is Ready in an open gate: a kubelet that
-/// ended between seeing the new image and ending the old container, or could not end it.
+/// A container in the pod's status that is the one from before the update, although the pod is
+/// Ready with an open gate. Then the kubelet ended between seeing the new image and ending the old
+/// container, or could not end it.
 pub fn ready_too_early<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
     let opened = is_in_service(pod) && is_seen(pod) && pod.is_true("Ready");
     opened
@@ -49,13 +51,14 @@ pub fn ready_too_early<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
         .flatten()
 }
 
-/// Is the pod Ready behind its closed gate? Every ten seconds a kubelet repeats what it said last, where the server has something
-/// else by then: in the moment before it looks at the pod again, that is the Ready of before.
+/// Whether the pod is Ready with a closed gate. Every ten seconds a kubelet repeats its last status
+/// if the server has another one. Until it syncs the pod again, this is the Ready condition from
+/// before the update.
 pub fn is_ready_of_before(pod: &Pod) -> bool {
     closed(pod).is_some() && !is_seen(pod) && pod.is_true("Ready")
 }
 
-/// Takes the Ready of before back, unless the kubelet has said something new meanwhile.
+/// Sets Ready to False again, unless the kubelet has written a new status meanwhile.
 pub fn not_ready_again(pod: &Pod, now: Timestamp) -> Action {
     let conditions = vec![gates::not_ready(pod, gates::IN_PLACE_UPDATE_READY, now)];
     Action::PatchPodStatus {

@@ -1,4 +1,4 @@
-//! Where a pod goes when no hook holds it any more.
+//! The next lifecycle state of pods that no hook holds any more.
 
 use std::sync::Arc;
 
@@ -18,8 +18,9 @@ use crate::update::podset::chosen::Chosen;
 use crate::update::podset::{Scene, Uids};
 use crate::update::revision::{self, REVISION_LABEL};
 
-/// Opens the gates of new pods, and brings each pod on that its state and its hooks let go: one patch per pod. Without a
-/// choice of pods to update, nothing is undone. What stays where it is says what it waits for.
+/// Opens the gates of new pods, and brings each pod into the next state that its hooks allow: one
+/// patch per pod. Without a choice of pods to update, no update is reverted. For pods that stay,
+/// the plan says what they wait for.
 pub fn proceed(
     scene: &Scene<'_>,
     chosen: Option<&Chosen>,
@@ -56,7 +57,7 @@ pub fn proceed(
     plan.add_stage("open gates", steps);
 }
 
-/// The state that a pod goes to now, and why.
+/// The next state of a pod, and the reason.
 fn next(
     scene: &Scene<'_>,
     chosen: Option<&Chosen>,
@@ -87,13 +88,13 @@ fn next(
     }
 }
 
-/// Has a pod that was not in service yet all that it needs?
+/// Whether a pod that was never in service is ready for service.
 fn is_normal(scene: &Scene<'_>, pod: &Pod) -> bool {
     !pod.spec.node_name.is_empty() && hook::is_whole(scene.workload.hooks.pre_normal, pod)
 }
 
-/// The state of a pod that was held before its deletion, and is wanted again. `None`: its update in place is settled
-/// first, in this round.
+/// The next state of a pod that was held before its deletion and is needed again. `None` if this
+/// round first settles its in-place update.
 fn returned(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
     if !is_interrupted(pod) {
         return Some(if is_normal(scene, pod) {
@@ -111,20 +112,21 @@ fn returned(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
             )
         )
     };
-    // Without the label, the gate alone says that an update is under way: neither those without it nor those that were
-    // resized in service are looked at before they have the label again.
+    // Without the label, only the gate shows that an update is under way. Pods without a gate, and
+    // pods that were resized in service, need the label before the update continues.
     (!steps::is_under_way(pod) || unproven(&scene.phase(pod))).then_some(UPDATING)
 }
 
-/// Was an update in place under way when the pod was held before its deletion? The gate tells, or else the record: of resources,
-/// which leave the pod in service, or of containers, where the gate was opened before they were proven.
+/// Whether an in-place update was under way when the pod was held before its deletion. The gate
+/// shows it, or otherwise the record: of resources, which leave the pod in service, or of
+/// containers whose gate was opened before the proof.
 fn is_interrupted(pod: &Pod) -> bool {
     if steps::is_under_way(pod) {
         return true;
     }
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
     let is_gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
-    // A record of OpenKruise's has no container ids, and is never settled.
+    // A record of OpenKruise has no container ids, and is never settled.
     let names_containers =
         |state: &State| state.last_container_statuses.values().any(Before::is_known);
     let unsettled = |state: State| {
@@ -136,7 +138,7 @@ fn is_interrupted(pod: &Pod) -> bool {
         .is_some_and(unsettled)
 }
 
-/// What the pod's state and its hooks wait for, in words.
+/// A message about what the pod's state and its hooks wait for.
 fn waits_for(scene: &Scene<'_>, pod: &Pod) -> Option<String> {
     let held = |hook, name, of: fn(&LifecycleHook, &Pod) -> Vec<String>, until: &str| {
         let parts = of(hook?, pod);

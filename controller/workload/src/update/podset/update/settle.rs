@@ -1,4 +1,4 @@
-//! The end of updates in place: pods whose update is proven, and updates that are not wanted any more.
+//! The end of in-place updates: pods whose update is proven, and updates that are no longer wanted.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use crate::update::podset::chosen::Chosen;
 use crate::update::podset::{Scene, hooks};
 use crate::update::revision::{self, REVISION_LABEL};
 
-/// The most pods under way in place at once of which each has its gate opened before its proof. That is one write more for a
-/// pod, and makes it Ready a second or two earlier: much where a few pods at a time are waited for, and little where
-/// hundreds are.
+/// The most pods under way of which each has its gate opened before its proof. That costs one more
+/// write for a pod, and makes the pod Ready a second or two earlier. It helps much if a few pods at
+/// a time are updated, and little with hundreds.
 pub const MOST_OPENED_EARLY: usize = 32;
 
-/// Puts pods whose in-place update is proven back into service, and undoes what is not wanted any more: pods out of
-/// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
+/// Puts pods whose in-place update is proven back into service. It also reverts unwanted updates:
+/// pods out of service, with unchanged images, that are not chosen. Without a choice, all of these
+/// stay as they are.
 pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     let revisions = scene.revisions.iter();
@@ -96,7 +97,7 @@ fn finish(scene: &Scene<'_>, pod: &Pod, state: &State, exact: &Verdict, now: Tim
     )
 }
 
-/// Puts a pod that need not be updated any more back into service.
+/// Puts a pod whose update is no longer needed back into service.
 fn undo(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Step {
     let action = steps::finish(pod, None, None, hooks::after_update(scene, pod), now);
     let name = &pod.metadata.name;
@@ -106,7 +107,7 @@ fn undo(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Step {
     )
 }
 
-/// What is done with the gate of a pod whose update is not proven yet, if anything.
+/// The step for the gate of a pod whose update is not proven yet, if there is one.
 fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> Option<Step> {
     let (name, revision) = (&pod.metadata.name, &state.revision);
     if steps::is_ready_of_before(pod) {
@@ -142,7 +143,7 @@ fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> 
     })
 }
 
-/// An update that OpenKruise began goes on when the grace period that it was given is over.
+/// Continues an update that OpenKruise began when its grace period is over.
 fn end_of_grace(
     revision: Option<&Brief<'_>>,
     pod: &Pod,

@@ -93,7 +93,7 @@ impl Executor {
         }
     }
 
-    /// Carries out a plan for an owner and records its events. Stops at the first required stage with a failure.
+    /// Carries out a plan and records its events. Stops at the first required stage with a failure.
     pub async fn act(&self, plan: &Plan, owner: &Owner) -> Outcome {
         for event in &plan.events {
             self.recorder.record(owner, event);

@@ -13,26 +13,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 
-/// Answers `/waits/<path>`; `None` for a path that names no object of a kind that is worked on.
+/// Answers `/waits/<path>`; `None` for a path that names no object of a reconciled kind.
 pub type Waits = Box<dyn Fn(&str) -> Option<Value> + Send + Sync>;
 
-/// What the server tells.
+/// The answers of the server.
 pub struct Server {
     /// `Err` with the reason while the process is not ready.
     pub ready: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
-    /// What `/metrics` shows.
+    /// The metrics at `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// What `/waits/<plural>/<namespace>/<name>` shows: how long the controller waits before it looks at the object again.
+    /// The answer at `/waits/<plural>/<namespace>/<name>`: how long until the controller reconciles
+    /// the object again.
     pub waits: Waits,
 }
 
-/// The connections of a kubelet and a few scrapers.
+/// The most connections, and the most of one address: a kubelet and a few scrapers.
 const CONNECTIONS: (usize, usize) = (64, 16);
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Serves until `stop`. Bind the listener before anything else, so that a port in use is found at once.
+/// Serves until `stop`. Bind the listener before anything else, so that a used port fails early.
 pub async fn serve(listener: TcpListener, server: Server, stop: CancellationToken) {
     let server = Arc::new(server);
     let limits = Limits {

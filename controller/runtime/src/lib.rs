@@ -1,10 +1,12 @@
-//! How Berth sees and acts.
+//! The runtime of Berth's controllers: from watch events to reconciles and writes.
 //!
-//! [`feed`] keeps a [`Store`] of slim objects equal to what the apiserver has and tells the store's subscribers what changed; they
-//! add keys to a [`queue::Queue`]; a [`driver::Driver`] runs one reconcile per key at a time while this process leads
-//! ([`election`]); the [`executor::Executor`] carries out a plan, and [`expectations::Expectations`] keep a workload from being
-//! decided on before the store has seen what was written for it; a new leader waits for what the one before wrote ([`handover`]).
-//! A [`supervisor::Supervisor`] knows every task, and ends the process when one ends.
+//! [`feed`] keeps a [`Store`] of slim objects equal to the apiserver's, and the store reports
+//! changes to its subscribers. They add keys to a [`queue::Queue`]. A [`driver::Driver`] runs one
+//! reconcile per key at a time while this process leads ([`election`]). The [`executor::Executor`]
+//! carries out a plan. [`expectations::Expectations`] delay the next reconcile of a workload until
+//! the store has seen the writes for it. A new leader waits until the stores have seen the old
+//! leader's writes ([`handover`]). A [`supervisor::Supervisor`] has every task, and ends the
+//! process when one ends.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

@@ -48,7 +48,7 @@ pub enum Change<T> {
         /// Its last known version.
         old: Arc<T>,
     },
-    /// A list has ended: the store now holds everything that existed at one moment. Sent again after every relist.
+    /// A list has ended: the store has all objects of one moment. Sent again after every relist.
     Synced,
 }
 
@@ -75,8 +75,7 @@ struct Inner<T> {
     /// The objects of which the list under way shows older versions. `None` between lists.
     older: Option<HashSet<(Box<str>, Box<str>)>>,
     position: Option<Box<str>>,
-    /// The newest version that any object in the store may have had; the store's position may be
-    /// newer still.
+    /// The newest version of any object that the store has had; its position may be newer.
     newest: Newest,
     /// The version of the newest deletion that the feed has shown.
     last_deletion: Option<Box<str>>,
@@ -84,7 +83,7 @@ struct Inner<T> {
     missing: bool,
 }
 
-/// Objects by namespace and name, with secondary indexes. All calls are short and never wait for I/O.
+/// Objects by namespace and name, with secondary indexes. Calls are short and never wait for I/O.
 pub struct Store<T> {
     inner: RwLock<Inner<T>>,
     indexes: Vec<Index<T>>,
@@ -96,8 +95,7 @@ pub struct Store<T> {
 }
 
 impl<T: Owned> Index<T> {
-    /// By the uid of the owner. Only [`Store::owned_by`] reads it, because a uid alone proves no
-    /// ownership.
+    /// By the owner's uid. Only [`Store::owned_by`] reads it, because a uid proves no ownership.
     const OWNER: Self = Self::new("owner", |object| object.owner().map(|owner| owner.uid));
 }
 
@@ -145,8 +143,7 @@ impl<T: Object> Store<T> {
         })
     }
 
-    /// Sets the size limits that are checked before an object is read for the store. Only the first
-    /// call counts.
+    /// Sets the size limits for objects that are read for the store. Only the first call counts.
     pub(crate) fn set_limits(&self, limits: Option<Limits>) {
         if let Some(limits) = limits {
             let _known = self.limits.set(limits);
@@ -158,7 +155,7 @@ impl<T: Object> Store<T> {
         self.limits.get()
     }
 
-    /// Calls `hook` after every change. Subscribe before the feed starts; a hook must be quick and must not block.
+    /// Calls `hook` after every change; it must not block. Subscribe before the feed starts.
     pub fn on_change(&self, hook: impl Fn(&Change<T>) + Send + Sync + 'static) {
         self.hooks.write().push(Arc::new(hook));
     }
@@ -172,7 +169,8 @@ impl<T: Object> Store<T> {
         found.map(|held| held.object.clone())
     }
 
-    /// The objects that share `value` in an index, in no order. An index that the store was not built with costs a scan.
+    /// The objects with `value` in an index, in no order. An index that the store lacks costs a
+    /// scan.
     pub fn by_index(&self, index: &Index<T>, value: &str) -> Vec<Arc<T>> {
         let inner = self.read();
         match self
@@ -222,7 +220,7 @@ impl<T: Object> Store<T> {
         self.synced.subscribe()
     }
 
-    /// True while the server does not know the kind, because its definition is not installed: the store is empty then.
+    /// Whether the server does not know the kind, so that the store is empty.
     pub fn is_missing(&self) -> bool {
         self.read().missing
     }
@@ -233,9 +231,8 @@ impl<T: Object> Store<T> {
         self.tell(changes);
     }
 
-    /// Stores an object that was read outside of the feed. It is ignored if the feed has passed its
-    /// version, because the feed has seen its later changes, and a deleted object would come back
-    /// for good.
+    /// Stores an object that was read outside of the feed, unless the feed has passed its version.
+    /// Otherwise a deleted object would come back for good.
     pub(crate) fn apply_read(&self, object: T) {
         let changes = self.put(object, true);
         self.tell(changes);
@@ -272,8 +269,7 @@ impl<T: Object> Store<T> {
                         is_before(object.resource_version(), held.object.resource_version());
                     note_older(&mut inner.older, &object, older);
                 }
-                // This also ignores an older object that had the name before, which the feed
-                // reports after the newer one was read outside of it.
+                // Also an older object of this name, if the newer one was read outside of the feed.
                 if !is_news(&*held.object, &object, force) {
                     return Vec::new();
                 }
@@ -295,8 +291,7 @@ impl<T: Object> Store<T> {
         self.index(inner, &new);
         inner.newest.raise(new.resource_version());
         match old {
-            // Deleted and created again under one name between two versions that the store has
-            // seen.
+            // Deleted and created again under one name between two events.
             Some(old) if old.uid() != new.uid() => {
                 vec![Change::Deleted { old }, Change::Applied { old: None, new }]
             }
@@ -370,8 +365,7 @@ fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
     object.name() == name && object.namespace() == namespace
 }
 
-/// Notes an object that a list shows in an older version than the store has, or, afterwards, in a
-/// newer one.
+/// Notes an object that a list shows in an older version than the store, or again in a newer one.
 fn note_older<T: Object>(
     noted: &mut Option<HashSet<(Box<str>, Box<str>)>>,
     object: &T,
@@ -388,8 +382,7 @@ fn note_older<T: Object>(
     };
 }
 
-/// False if the versions say that nothing changed, or, unless forced, that `new` is the older
-/// version.
+/// False for the same version, or, unless forced, if `new` is the older version.
 fn is_news<T: Object>(old: &T, new: &T, force: bool) -> bool {
     match compare_versions(old.resource_version(), new.resource_version()) {
         Some(Ordering::Less) | None => true,

@@ -1,9 +1,10 @@
-//! The kinds that there are: one table, and everything that is listed by kind comes from it or is tested against it.
+//! All kinds in one table. Every list by kind is made from the table or tested against it.
 //!
-//! A kind comes in with a folder and a line of `kinds!`: messages list kinds in this order. Its [`Kind`] is the registration, its
-//! types, with the columns, defaults and rules of their fields, are in the files of its versions. Then
-//! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes its definition and the chart's list of kinds, and the tests
-//! name what else lacks the kind: the rights of the controller, its place among the controllers.
+//! To add a kind, add a folder and a line of `kinds!`. Messages list kinds in this order. Its
+//! [`Kind`] is the registration; the files of its versions have its types, with the columns,
+//! defaults and rules of their fields. Then `WRITE_CRDS=1 cargo test -p berth-api --test manifests`
+//! writes its definition and the chart's list of kinds. The tests name the other places that lack
+//! the kind: the rights of the controller, its place among the controllers.
 
 pub mod broadcastjob;
 pub mod cloneset;
@@ -31,16 +32,17 @@ use crate::validation::Violation;
 pub use self::kind::Kind;
 pub use crate::version::Version;
 
-/// Registers kinds, in the order of their names: folder, constant and type of each, and `v1beta1` where it has that version.
+/// Registers kinds, in the order of their names: folder, constant and type of each, and `v1beta1`
+/// for kinds with that version.
 macro_rules! kinds {
     ($($folder:ident $constant:ident $type:ident $($v1beta1:ident)?;)*) => {
         $(pub use self::$folder::$constant;)*
 
-        /// Each kind with what its definition is made of.
+        /// Each kind with the input of its definition.
         pub(crate) const TABLE: &[(Kind, Schema)] = &[$(($constant, $folder::SCHEMA)),*];
 
-        /// All kinds. The schemas stay behind: a program that holds these would hold all that makes definitions, too, and
-        /// only tests make them.
+        /// All kinds, without schemas. A program with the schemas would contain all code that makes
+        /// definitions, and only tests make them.
         pub static KINDS: [Kind; TABLE.len()] = [$($constant),*];
 
         /// The stored version.
@@ -87,24 +89,24 @@ pub fn of_plural(plural: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|known| known.plural == plural)
 }
 
-/// Kinds of which there are several versions.
+/// Kinds with several versions.
 pub fn converted() -> impl Iterator<Item = &'static Kind> {
     KINDS.iter().filter(|kind| kind.is_converted())
 }
 
-/// Whether an API group has kinds of ours.
+/// Whether an API group has kinds of Berth.
 pub fn has_group(group: &str) -> bool {
     KINDS.iter().any(|kind| kind.group == group)
 }
 
-/// The faults of an object of one of our kinds, of any version. Empty for other kinds.
+/// The faults of an object of one of Berth's kinds, of any version. Empty for other kinds.
 pub fn violations(object: &Value) -> Vec<Violation> {
     kind_of(object)
         .map(|kind| (kind.faults)(object))
         .unwrap_or_default()
 }
 
-/// The faults that a change brings: an object may keep those it had.
+/// The faults that a change adds; an object may keep its old faults.
 pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
     let before = old.map(violations).unwrap_or_default();
     let mut found = violations(object);

@@ -1,4 +1,4 @@
-//! A watch, begun by a streaming list where the server has that.
+//! A watch, which begins with a streaming list if the server supports it.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use crate::client::{self, Failed};
 use crate::object::Object;
 use crate::store::event::{Event, event};
 
-/// Until the answer's headers are there.
+/// The longest time until the answer's headers arrive.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
-/// A server that ignores the wish for a streaming list, or whose etcd is too old for it, sends the objects and never an end mark.
+/// A server that ignores the request for a streaming list, or whose etcd is too old for it, sends
+/// the objects without an end mark.
 const STREAM_IDLE: Duration = Duration::from_secs(10);
 
 impl<T: Object> Feed<T> {
-    /// Watches from `position`, or streams a list first if there is none. Moves `position` on.
+    /// Watches from `position`, or streams a list first if there is none. Updates `position`.
     pub(super) async fn watch(&mut self, position: &mut Option<String>) -> End {
         match self.follow_watch(position).await {
             Ok(()) => End::Closed,
@@ -135,7 +136,7 @@ impl<T: Object> Feed<T> {
     fn passed(&mut self, position: &mut Option<String>, version: String, streaming: bool) {
         self.progress = true;
         self.options.metrics.events.inc();
-        // The objects of a list come in no order, and a server may lag behind the list that another one gave.
+        // The objects of a list come in no order, and a server may be behind another server's list.
         let behind = position
             .as_deref()
             .is_some_and(|position| is_before(&version, position));

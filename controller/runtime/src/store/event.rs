@@ -1,4 +1,4 @@
-//! What a watch and a list say, decoded. An object that cannot be decoded never takes others with it.
+//! Decoded lines of a watch and pages of a list. An unreadable object does not affect others.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::client::Failed;
 
-/// The most bytes that are kept of why an object cannot be decoded.
+/// The most bytes of an error message about an unreadable object.
 const LONGEST_ERROR: usize = 1 << 10;
-/// The most owners that are kept of one.
+/// The most owners that are kept of an unreadable object.
 const MOST_OWNERS: usize = 16;
 
 /// One line of a watch.
@@ -21,7 +21,7 @@ const MOST_OWNERS: usize = 16;
 pub enum Event<T> {
     /// Added or modified.
     Applied(T),
-    /// Deleted, as it was last.
+    /// Deleted, in its last version.
     Deleted(T),
     /// Every change up to this version has been sent.
     Bookmark {
@@ -30,13 +30,13 @@ pub enum Event<T> {
         /// The streaming list has ended.
         initial_end: bool,
     },
-    /// An object that the type does not fit.
+    /// An object that the type cannot read.
     Odd(Box<Odd>),
     /// The server ends the watch with an error.
     Error(Failed),
 }
 
-/// An object that cannot be decoded. What of its metadata cannot be told is empty.
+/// An unreadable object. Metadata fields that are unreadable, too, are empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Odd {
     /// Its namespace.
@@ -49,11 +49,11 @@ pub struct Odd {
     pub version: String,
     /// Its owners.
     pub owners: Box<[Owner]>,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub terminating: bool,
-    /// It was deleted.
+    /// Whether it was deleted.
     pub gone: bool,
-    /// Why.
+    /// The error.
     pub error: String,
 }
 
@@ -62,11 +62,11 @@ pub struct Odd {
 pub struct Page<T> {
     /// Its objects.
     pub items: Vec<T>,
-    /// Those that the type does not fit.
+    /// The unreadable objects.
     pub odd: Vec<Odd>,
     /// The version of the list.
     pub version: String,
-    /// Where the next page begins; empty on the last.
+    /// The token of the next page; empty on the last.
     pub next: String,
 }
 
@@ -109,7 +109,7 @@ struct ErrorStatus {
 #[derive(Deserialize)]
 struct List<I> {
     metadata: ListMeta,
-    /// Go writes an empty list as null at times.
+    /// Go sometimes writes an empty list as null.
     items: Option<Vec<I>>,
 }
 
@@ -120,10 +120,9 @@ struct ListMeta {
     r#continue: String,
 }
 
-/// Decodes a line of a watch. An object beyond the limits cannot be decoded.
+/// Decodes a line of a watch. An object that exceeds the limits is unreadable.
 ///
-/// # Errors
-/// It is no event.
+/// # Errors The line is not an event.
 pub fn event<T: DeserializeOwned>(
     line: &[u8],
     limits: Option<&Limits>,
@@ -161,7 +160,8 @@ pub fn event<T: DeserializeOwned>(
                 ..Failed::default()
             })
         }
-        // None is known today. Its version is not passed by: it may come before the versions of other events.
+        // Kubernetes has no other types today. The version must not count as passed, because it may
+        // come before the versions of other events.
         other => Event::Odd(Box::new(Odd {
             error: format!("unknown event type {other:?}"),
             ..Odd::default()
@@ -169,10 +169,9 @@ pub fn event<T: DeserializeOwned>(
     })
 }
 
-/// Decodes a page of a list. An object beyond the limits cannot be decoded.
+/// Decodes a page of a list. An object that exceeds the limits is unreadable.
 ///
-/// # Errors
-/// It is no list.
+/// # Errors The text is not a list.
 pub fn page<T: DeserializeOwned>(body: &[u8], limits: Option<&Limits>) -> Result<Page<T>, Failed> {
     let broken = |error| Failed {
         message: format!("not a list: {error}"),
@@ -195,11 +194,10 @@ pub fn page<T: DeserializeOwned>(body: &[u8], limits: Option<&Limits>) -> Result
     Ok(page)
 }
 
-/// Decodes one object. It is weighed before any of it is read into memory: as a tree, a template may take a hundred times
-/// its text.
+/// Decodes one object. Its size is checked before it is parsed, because a template as a tree may
+/// take a hundred times its text.
 ///
-/// # Errors
-/// The type does not fit it, or it is beyond a limit.
+/// # Errors The type cannot read it, or it exceeds a limit.
 pub(crate) fn one<T: DeserializeOwned>(text: &str, limits: Option<&Limits>) -> Result<T, Box<Odd>> {
     let read = || {
         let Some(limits) = limits.filter(|limits| !limits.is_light(text)) else {
@@ -212,7 +210,8 @@ pub(crate) fn one<T: DeserializeOwned>(text: &str, limits: Option<&Limits>) -> R
     read().map_err(|error: String| Box::new(Odd::of(text, error)))
 }
 
-/// The fields of an object's metadata, each still as text: one that is odd takes no other with it.
+/// The fields of an object's metadata, each as text, so that an unreadable field does not affect
+/// the others.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Fields<'a> {
@@ -221,11 +220,11 @@ struct Fields<'a> {
 }
 
 impl Odd {
-    /// What the text tells of an object that cannot be decoded for this reason.
+    /// The readable metadata of an object that is unreadable for this reason.
     fn of(text: &str, mut error: String) -> Self {
         let Fields { metadata } = serde_json::from_str(text).unwrap_or_default();
         let string = |field: &str| -> String { read(&metadata, field) };
-        // It may quote a value of the object.
+        // The error may quote a value of the object.
         error.truncate(error.floor_char_boundary(LONGEST_ERROR));
         Self {
             namespace: string("namespace"),
@@ -240,7 +239,7 @@ impl Odd {
     }
 }
 
-/// The owners that are kept: those that can exist, the one that manages the object first.
+/// The owners that are kept: valid ones, the controller first.
 fn owners(mut all: Vec<Owner>) -> Box<[Owner]> {
     all.retain(|owner| owner.check().is_ok());
     all.sort_by_key(|owner| !owner.controller);
@@ -248,7 +247,7 @@ fn owners(mut all: Vec<Owner>) -> Box<[Owner]> {
     all.into()
 }
 
-/// A field, or its default where it is missing or odd.
+/// A field, or its default if it is missing or unreadable.
 fn read<T: DeserializeOwned + Default>(metadata: &BTreeMap<String, &RawValue>, field: &str) -> T {
     metadata
         .get(field)

@@ -1,8 +1,9 @@
-//! The newest version that a store was shown.
+//! The newest version that a store has seen.
 
 use super::version::is_before;
 
-/// The newest version of all that was put in, and of all that was taken out as the feed said. Empty where there is none.
+/// The newest version of all applied objects, and of all deletions in the feed. Empty if there are
+/// none.
 #[derive(Default)]
 pub(super) struct Newest(pub(super) String);
 
@@ -14,7 +15,7 @@ impl Newest {
         }
     }
 
-    /// What was shown is of a history that may not be the server's any more.
+    /// Forgets the version, because its history may no longer be the server's.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }

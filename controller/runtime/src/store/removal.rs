@@ -7,7 +7,7 @@ use super::{Change, Held, Store, is_at, is_before};
 use crate::object::Object;
 
 impl<T: Object> Store<T> {
-    /// Takes an object out. With a uid, only that very object.
+    /// Removes an object. With a uid, only the object with that uid.
     pub fn remove(&self, namespace: &str, name: &str, uid: Option<&str>) {
         self.remove_unreadable(namespace, name, |odd| {
             uid.is_none_or(|uid| odd.uid.is_empty() || odd.uid == uid)
@@ -17,7 +17,8 @@ impl<T: Object> Store<T> {
         });
     }
 
-    /// The feed has shown a deletion of this version, or a change after which an object is none of ours. To be told before it is removed.
+    /// Notes a deletion of this version, or a change after which the feed's filter excludes an
+    /// object. Call it before the removal.
     pub(crate) fn note_deletion(&self, version: &str) {
         let mut inner = self.write();
         inner.newest.raise(version);
@@ -29,8 +30,8 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Takes an object out that a read beside the feed did not find, if it is still what the store had before the read:
-    /// one that was created meanwhile stays.
+    /// Removes an object that a read outside of the feed did not find, if it is still the one that
+    /// the store had before the read. An object that was created meanwhile stays.
     pub(crate) fn remove_seen(&self, seen: &Arc<T>) {
         self.remove_if(seen.namespace(), seen.name(), |held| {
             Arc::ptr_eq(held, seen)

@@ -1,4 +1,4 @@
-//! The objects of a store that exist and cannot be decoded.
+//! The unreadable objects of a store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use super::version::is_before;
 use crate::object::Object;
 use crate::store::event::Odd;
 
-/// By namespace and name, with the list that showed it last. Nearly always there are none.
+/// By namespace and name, with the last list that showed the object. Usually empty.
 #[derive(Default)]
 pub(super) struct Undecoded(pub(super) BTreeMap<(String, String), (Arc<Odd>, u32)>);
 
 impl Undecoded {
-    /// The version of each; empty where it cannot be read, either.
+    /// The version of each object; empty if it is unreadable, too.
     pub(super) fn versions(&self) -> impl Iterator<Item = &str> {
         self.0.values().map(|(odd, _)| odd.version.as_str())
     }
 
-    /// Takes out what the list did not show, and is not newer than it.
+    /// Removes objects that the list did not show and that are not newer than the list.
     pub(super) fn end_list(&mut self, list: u32, version: &str, force: bool) -> Vec<Arc<Odd>> {
         let stays = |odd: &Odd, of: u32| of == list || !force && is_before(version, &odd.version);
         let gone: Vec<_> = self
@@ -30,7 +30,8 @@ impl Undecoded {
         gone
     }
 
-    /// Takes out what was unreadable in a version before this one. False if the object is older than what is unreadable.
+    /// Removes the object if an older version of it was unreadable. False if the unreadable version
+    /// is newer.
     pub(super) fn make_way<T: Object>(&mut self, object: &T, force: bool) -> bool {
         if self.0.is_empty() {
             return true;

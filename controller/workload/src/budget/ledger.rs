@@ -43,16 +43,15 @@ pub struct Request {
     pub container_ids: Vec<String>,
     /// Whether the operation restarts some of the containers to change their resources.
     pub resizes: bool,
-    /// Whether the pod's own workload asks for it, and no service is lost: [`Self::by_own_workload`].
+    /// Whether the pod's own workload asks and no service is lost: [`Self::by_own_workload`].
     pub is_repair: bool,
-    /// Whether no budget may refuse the request: [`super::disruption::passes`]. The ledger has an entry of the pod all the same.
+    /// Whether no budget may refuse ([`super::disruption::passes`]). The ledger still gets an
+    /// entry.
     pub passes: bool,
-    /// The request's own name, if its reservation may be released. A request with a name never uses
-    /// the reservation of another request.
+    /// The request's own name, if it may be released. It then never uses another's reservation.
     pub grant: Option<String>,
-    /// Whether this process made the same reservation a moment ago, by the monotonic clock. Then
-    /// the apiserver validates the same request again. The time in an entry is from the clock of
-    /// the replica that wrote it.
+    /// Whether this process made the same reservation a moment ago, by its monotonic clock, so that
+    /// the apiserver validates the same request again. An entry's time is from its writer's clock.
     pub is_again: bool,
 }
 
@@ -84,8 +83,7 @@ pub enum Verdict {
     Stands,
     /// The status to write has a new entry for the request.
     Drawn,
-    /// The status to write has a new entry although the budget would refuse the request for this
-    /// reason. A full ledger gets no entry.
+    /// As above, although the budget would refuse it for this reason. A full ledger gets no entry.
     Passed(Refused),
     /// The budget refuses the request.
     Refused(Refused),
@@ -167,8 +165,8 @@ fn draw_allowed(
     if !is_counted {
         return Verdict::Refused(Refused::NotCounted);
     }
-    // Even if the other budgets contribute enough today, a reservation from one of them must see
-    // the pods that leave here.
+    // Even if other budgets contribute enough, reservations from them must see pods that leave
+    // here.
     if !is_charged && status.desired_available == 0 && !rules.may_be_named {
         return Verdict::Free;
     }
@@ -196,8 +194,7 @@ fn entries(status: &PodUnavailableBudgetStatus) -> impl Iterator<Item = &LedgerE
     status.ledger.iter().flat_map(|ledger| &ledger.entries)
 }
 
-/// Whether the ledger got this request in the last seconds, by the clock of the replica that wrote
-/// the entry.
+/// Whether the ledger got this request in the last seconds, by the clock of the entry's writer.
 pub fn is_dated(status: &PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
     entries(status).any(|entry| {
         is_of(entry, request) && (-2..10).contains(&now.duration_since(entry.time.0).as_secs())
@@ -217,8 +214,7 @@ fn is_alike(entry: &LedgerEntry, request: &Request) -> bool {
 
 fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) {
     let ledger = status.ledger.get_or_insert_default();
-    // The reservation of another request stays until that request is over, because this request may
-    // be released.
+    // Other requests keep their reservations, because this request may be released.
     let all = std::mem::take(&mut ledger.entries).into_iter();
     let (replaced, others): (Vec<_>, Vec<_>) = all.partition(|old| is_of(old, request));
     ledger.entries = join_landed(others, request);
@@ -246,9 +242,8 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
     name_pods(status);
 }
 
-/// Joins the entries of changes that the pod's generation shows as made into the latest one, with
-/// the containers of all. So a pod that changes repeatedly has two entries, not one for each
-/// change.
+/// Joins the entries of changes that the pod's generation shows as made, with the containers of
+/// all. So a pod that changes repeatedly has two entries, not one for each change.
 fn join_landed(entries: Vec<LedgerEntry>, request: &Request) -> Vec<LedgerEntry> {
     let has_landed = |old: &LedgerEntry| {
         is_alike(old, request) && old.generation.is_some() && old.generation < request.generation
@@ -289,8 +284,7 @@ fn kept_for_others(status: &PodUnavailableBudgetStatus, request: &Request) -> i3
     .unwrap_or(i32::MAX)
 }
 
-/// Notes that a pod leaves once its replacement is available. Returns false if this is noted
-/// already, or the ledger is full.
+/// Notes that a pod leaves once it is replaced. False if this is noted already, or at the limit.
 pub fn ask_replacement(
     status: &mut PodUnavailableBudgetStatus,
     request: &Request,
@@ -346,8 +340,7 @@ pub fn told(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
         .collect()
 }
 
-/// The entries that use a budget up and the pods that wait for a replacement, as messages show
-/// them.
+/// The entries that use a budget up, and the pods that wait for a replacement, for messages.
 pub fn users(ledger: Option<&Ledger>) -> Vec<Waiting> {
     let used = told(ledger).into_iter().map(|entry| {
         let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
@@ -389,8 +382,7 @@ pub fn name_pods(status: &mut PodUnavailableBudgetStatus) {
     (status.disrupted_pods, status.unavailable_pods) = (named(false), named(true));
 }
 
-/// Sets the numbers of a status from a total and from the available pods that have no entry in the
-/// ledger.
+/// Sets a status's numbers from a total and from the available pods without an entry.
 pub fn set_numbers(
     status: &mut PodUnavailableBudgetStatus,
     available: usize,

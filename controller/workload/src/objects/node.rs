@@ -1,4 +1,4 @@
-//! A node as decisions see it.
+//! A node as decisions read it.
 
 pub mod image;
 pub mod placement;
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::objects::pod::{Metadata, Word};
 
-/// A node, stripped to what decisions read. The feed decodes watch events straight into it.
+/// A node, with the fields that decisions read. The feed decodes watch events directly into it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "Told")]
 pub struct Node {
     /// Name, uid, labels.
     pub metadata: Metadata,
-    /// Its `Ready` condition is True.
+    /// Whether its `Ready` condition is True.
     pub ready: bool,
-    /// `kubectl cordon`: no new pod is scheduled to it.
+    /// Whether it is cordoned, so that no new pod is scheduled to it.
     pub cordoned: bool,
-    /// What keeps pods away from it.
+    /// Its taints.
     pub taints: Box<[Taint]>,
-    /// What its pods can have together, by resource, as quantities.
+    /// The resources for all of its pods together, as quantities.
     pub allocatable: Box<[(Word, Word)]>,
 }
 
-/// What keeps pods away from a node.
+/// A taint of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
@@ -36,23 +36,24 @@ pub struct Taint {
     pub value: Word,
     /// NoSchedule, NoExecute or PreferNoSchedule.
     pub effect: Word,
-    /// When one of NoExecute was added, as the apiserver says it.
+    /// When a NoExecute taint was added, in the apiserver's notation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Box<str>>,
 }
 
 impl Taint {
-    /// Is it the one that keeps pods away until the node has its images?
+    /// Whether it is the taint that keeps pods away until the node has its images.
     pub fn awaits_images(&self) -> bool {
         [taint::IMAGES_NOT_READY, taint::IMAGES_NOT_READY_AT_STARTUP].contains(&&*self.key)
     }
 }
 
-/// The cloud's own controller has yet to give the node its labels.
+/// The taint of a node whose labels the cloud's controller has not set yet.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 impl Node {
-    /// Does a change of a node matter to its NodeImage? Most do not: the kubelet renews its conditions all the time.
+    /// Whether a change of a node matters to its NodeImage. Most do not, because the kubelet renews
+    /// its conditions all the time.
     pub fn concerns(old: Option<&Self>, new: &Self) -> bool {
         let facts = |node: &Self| {
             (
@@ -68,23 +69,23 @@ impl Node {
         })
     }
 
-    /// Has everybody who labels a new node done so?
+    /// Whether all controllers that label a new node have done so.
     pub fn has_its_labels(&self) -> bool {
         !self.taints.iter().any(|taint| &*taint.key == UNINITIALIZED)
     }
 
-    /// Is there a taint that keeps pods away until the node has its images?
+    /// Whether a taint keeps pods away until the node has its images.
     pub fn awaits_images(&self) -> bool {
         self.taints.iter().any(Taint::awaits_images)
     }
 
-    /// No kubelet and no container runtime stand behind the node, but another service.
+    /// Whether another service runs the node's pods, without a kubelet and a container runtime.
     pub fn is_virtual(&self) -> bool {
         self.metadata.label("type") == Some("virtual-kubelet")
     }
 }
 
-/// A node as the apiserver tells it.
+/// A node as the apiserver sends it.
 #[derive(Deserialize)]
 struct Told {
     metadata: Metadata,

@@ -1,7 +1,7 @@
-//! What a plan's steps write to: one step for each object.
+//! The objects that a plan's steps write to: one step for each object.
 //!
-//! Two steps for one object would not know of each other: the write of the first makes stale what the second was decided
-//! on, its resource version above all.
+//! Two steps for one object would not know of each other. The first write makes the data of the
+//! second step stale, above all its resource version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::{Action, Body, Event, Plan, Stage, Step, Target};
 
-/// What an action writes to: kind, namespace and name.
+/// The object of an action: kind, namespace and name.
 pub type Object = (&'static str, String, String);
 
-/// What of a new object is its name.
+/// The name of a new object.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Named {
@@ -28,9 +28,10 @@ struct Name {
 }
 
 impl Plan {
-    /// Leaves at most one step for each object, in place of the first. A later step for the same pod joins it, unless that
-    /// depends on the version that was seen, which the first makes stale. All others are left out: they are decided on again
-    /// when the first is seen. An object of a step for which `goes_alone` is true has no other write at all.
+    /// Keeps at most one step for each object, in place of the first. A later step for the same pod
+    /// joins the first, unless it depends on the seen version, which the first makes stale. All
+    /// others are dropped, and decided again once the first write is seen. An object of a step for
+    /// which `goes_alone` is true has no other write at all.
     pub fn join_steps_by_object(&mut self, goes_alone: impl Fn(&Step) -> bool) {
         let alone = self
             .stages
@@ -79,13 +80,13 @@ impl Plan {
 }
 
 impl Step {
-    /// What the step writes to. A dry run writes nothing.
+    /// The objects that the step writes to. A dry run writes to none.
     pub fn objects(&self) -> impl Iterator<Item = Object> {
         self.actions.iter().filter_map(Action::object)
     }
 
-    /// Takes in another step for the same object. False, and nothing is changed, where that depends on the version that was
-    /// seen, or has other events.
+    /// Joins another step for the same object. Returns false and changes nothing if that step
+    /// depends on the seen version, or has other events.
     fn join(&mut self, later: &Step) -> bool {
         let depends = |action: &Action| {
             action
@@ -95,7 +96,8 @@ impl Step {
         let has_others = |own: &Option<Event>, other: &Option<Event>| {
             own.is_some() && other.is_some() && own != other
         };
-        // What a revision has says how far its jobs are: the order of those writes counts.
+        // Only writes to pods can be joined. A revision's labels record the progress of its jobs,
+        // so that the order of these writes matters.
         let is_of_pod = |action: &Action| {
             action
                 .object()
@@ -117,7 +119,8 @@ impl Step {
 }
 
 impl Action {
-    /// What the action writes to; nothing for a dry run, a read, and a new pod, whose name is no other object's.
+    /// The object that the action writes to. `None` for a dry run, a read, and a new pod, whose
+    /// name no other object has.
     pub fn object(&self) -> Option<Object> {
         let new = |kind, body: &Value| {
             let field = |field: &str| {
@@ -149,7 +152,7 @@ impl Action {
             .map(|target| (kind, target.namespace.clone(), target.name.clone()))
     }
 
-    /// The object that is there already and that the action is for; nothing for a creation.
+    /// The existing object that the action is for; `None` for a creation.
     fn target(&self) -> Option<&Target> {
         match self {
             Self::ValidateTemplate { .. }

@@ -1,40 +1,42 @@
-//! What came of a plan.
+//! The result of a plan.
 
 use super::Deed;
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// Failed actions in the order in which they failed. Empty: the whole plan was executed.
+    /// Failed actions in the order of their failures. Empty if the whole plan was executed.
     pub failures: Vec<Failure>,
 }
 
 /// One failed action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
-    /// What was to be done.
+    /// The operation.
     pub deed: Deed,
-    /// The object's namespace, empty where it is in none.
+    /// The object's namespace, empty for cluster-scoped objects.
     pub namespace: String,
     /// The object's name.
     pub object: String,
     /// The server's message.
     pub message: String,
-    /// The HTTP status, 0 where there was no answer.
+    /// The HTTP status, 0 without an answer.
     pub code: u16,
-    /// The same action will fail in the same way until the workload changes (HTTP 400, 403, 422).
+    /// Whether the same action fails again until the workload changes (HTTP 400, 403, 422).
     pub permanent: bool,
-    /// The object is gone, or not as it was seen (HTTP 404, 409), or its name as a revision is taken: no failure, it is
-    /// decided on anew.
+    /// Whether the object is gone or has changed (HTTP 404, 409), or its name as a revision is
+    /// taken. That is no failure, because the controller decides again.
     pub outdated: bool,
-    /// The name of the object that was to be created is another object's, which was read to know it.
+    /// Whether the name of the object to create belongs to another object, which was read to know
+    /// this.
     pub taken: bool,
-    /// The pod's node can never do this resize: it has not so much, or its operating system does not resize.
+    /// Whether the pod's node can never do this resize: it has too few resources, or its operating
+    /// system cannot resize.
     pub infeasible: bool,
 }
 
 impl Failure {
-    /// What a budget of pods does not allow now: nothing was tried.
+    /// The refusal of a pod budget: nothing was written.
     pub fn of_budget(deed: Deed, (namespace, object): (&str, &str), message: String) -> Self {
         let (namespace, object) = (namespace.to_owned(), object.to_owned());
         Self {
@@ -50,19 +52,20 @@ impl Failure {
         }
     }
 
-    /// Whether it is that.
+    /// Whether a pod budget refused the action.
     pub fn is_of_budget(&self) -> bool {
         self.code == 429 && self.permanent
     }
 }
 
 impl Outcome {
-    /// Whether anything failed that is not just decided on anew.
+    /// Whether an action failed that is not just decided again.
     pub fn has_failed(&self) -> bool {
         self.failures.iter().any(|failure| !failure.outdated)
     }
 
-    /// The server's message about the first of these deeds that failed, and not because the object had changed.
+    /// The server's message about the first failed action among these, without failures because of
+    /// a changed object.
     pub fn first(&self, is_ours: impl Fn(Deed) -> bool) -> Option<String> {
         let mut told = self
             .failures

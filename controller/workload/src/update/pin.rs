@@ -1,12 +1,14 @@
-//! A new pod goes where the one before it of its name was, where a PersistentPodState keeps that.
+//! Pins a new pod to the place of the earlier pod of its name, if a PersistentPodState has recorded
+//! that.
 
 use berth_api::names::annotation::INJECTED_PERSISTENT_POD_STATE;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use serde_json::{Map, Value, json};
 
-/// Adds to a new pod what its record says: required labels of nodes to its `nodeSelector`, preferred ones to its affinity, and
-/// the annotations that the spec lists. What its template says of the same key stays, and so does what is no map or list where there should be one: the
-/// apiserver refuses that. A pod without a record stays as it is.
+/// Adds the pod's record to a new pod: required node labels to its `nodeSelector`, preferred ones
+/// to its affinity, and the annotations that the spec lists. The template's values of the same keys
+/// stay. So do values of a wrong type, which the apiserver refuses. A pod without a record stays as
+/// it is.
 pub fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
     let Some(record) = records
         .status
@@ -59,7 +61,7 @@ pub fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
     );
 }
 
-/// The map at the end of a path, made where there is none. `None` where something else is in its place.
+/// The map at the end of a path, created if it is missing. `None` if another value is in its place.
 fn map<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
     let map = value.as_object_mut()?;
     let Some((first, rest)) = path.split_first() else {

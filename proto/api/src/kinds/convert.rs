@@ -5,10 +5,10 @@ use serde::Deserialize;
 use crate::conversion::json::Json;
 use crate::kinds::{self, KINDS};
 
-/// Why an object cannot be converted. No object that the apiserver accepted is refused.
+/// Why an object cannot be converted. Every object that the apiserver has accepted can be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
-    /// It is no Kubernetes object.
+    /// It is not a Kubernetes object.
     #[error(
         "the object has no apiVersion and kind, so it cannot be converted to {desired}: it must be a {} object",
         groups()
@@ -17,7 +17,7 @@ pub enum ConversionError {
         /// The wanted apiVersion.
         desired: String,
     },
-    /// A kind that has no versions here.
+    /// A kind without versions in this crate.
     #[error(
         "kind {kind} of {api_version} cannot be converted: only {} can",
         listed(convertible())
@@ -58,7 +58,7 @@ fn convertible() -> Vec<String> {
         .collect()
 }
 
-/// The versions of a kind, and the verb that goes with them.
+/// The versions of a kind, and the matching verb.
 fn served(kind: &str) -> String {
     let versions: Vec<_> = kinds::named(kind)
         .iter()
@@ -82,11 +82,11 @@ struct Typed {
     kind: String,
 }
 
-/// Converts the text of an object of one of our kinds to another version. Of the metadata, only labels and annotations may
-/// change.
+/// Converts the text of an object of one of Berth's kinds to another version. Of the metadata, only
+/// labels and annotations may change.
 ///
-/// # Errors
-/// When the object is of no kind or version that is known here; never for what is in it.
+/// # Errors The kind or version of the object is unknown. The content of the object never causes an
+/// error.
 pub fn convert(object: &str, desired_api_version: &str) -> Result<String, ConversionError> {
     let Ok(Typed { api_version, kind }) = serde_json::from_str(object) else {
         return Err(ConversionError::NoObject {

@@ -1,4 +1,5 @@
-//! Transforms for `#[schemars(transform = …)]`: what the apiserver does with a field besides its type.
+//! Transforms for `#[schemars(transform = …)]`: the apiserver's rules for a field in addition to
+//! its type.
 
 use schemars::Schema;
 use schemars::transform::Transform;
@@ -7,14 +8,14 @@ use serde_json::{Value, json};
 use super::patch::{Patch, apply, at};
 use super::rules::{LABEL_KEY, LABEL_VALUE, PERCENT, rule};
 
-/// The key that tells a default of the API from a default of serde.
+/// The key that distinguishes a default of the API from a default of serde.
 pub(crate) const API_DEFAULT: &str = "x-default";
 
 /// Adds patches to the schema of a field or of an object. The paths start there.
 pub(crate) fn patched(patches: Vec<Patch>) -> impl Transform {
     move |schema: &mut Schema| {
         for patch in &patches {
-            // A path without a field shows in the definitions, which a test compares.
+            // A wrong path shows in the definitions, which a test compares.
             apply(schema.ensure_object(), patch).ok();
         }
     }
@@ -30,7 +31,7 @@ pub(crate) fn checks(rules: impl Into<Vec<Value>>) -> impl Transform {
     with(json!({"x-kubernetes-validations": rules.into()}))
 }
 
-/// Sets the value that the apiserver fills in.
+/// Sets the default that the apiserver fills in.
 pub(crate) fn defaults_to(value: impl Into<Value>) -> impl Transform {
     with(api_default(value))
 }
@@ -40,7 +41,7 @@ pub(crate) fn api_default(value: impl Into<Value>) -> Value {
     json!({"default": {API_DEFAULT: value.into()}})
 }
 
-/// Sets the keys that tell the items of a list apart.
+/// Sets the keys that identify the items of a list.
 pub(crate) fn list_by<const N: usize>(keys: [&str; N]) -> impl Transform {
     with(json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys.as_slice()}))
 }
@@ -54,7 +55,7 @@ pub(crate) fn int_or_percent(schema: &mut Schema) {
     checks([rule(valid, message)]).transform(schema);
 }
 
-/// Describes and bounds conditions of Kubernetes' type, one of each of these types.
+/// Adds descriptions and limits to Kubernetes' conditions, one of each of these types.
 pub(crate) fn conditions(types: &str) -> impl Transform {
     let said = [
         ("lastTransitionTime", "When the status last changed."),
@@ -68,7 +69,7 @@ pub(crate) fn conditions(types: &str) -> impl Transform {
     patched([vec![at("", by_type)], described("[]", &said)].concat())
 }
 
-/// Patches with descriptions of the fields of a type that is not ours. The paths start at `base`.
+/// Patches with descriptions of the fields of a foreign type. The paths start at `base`.
 pub(crate) fn described(base: &str, said: &[(&str, &str)]) -> Vec<Patch> {
     let one = |(field, description): &(&str, &str)| {
         at(
@@ -79,7 +80,7 @@ pub(crate) fn described(base: &str, said: &[(&str, &str)]) -> Vec<Patch> {
     said.iter().map(one).collect()
 }
 
-/// Describes and bounds a label selector, and says which operator takes values.
+/// Adds descriptions and limits to a label selector, and rules for the values of each operator.
 pub(crate) fn label_selector(schema: &mut Schema) {
     let values = "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : \
                   !has(self.values) || size(self.values) == 0";

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use crate::update::revision::{HASH_LABEL, Revision, short};
 
-/// Seconds after which a pull has failed on a node, where nothing is said.
+/// Default for the seconds after which a pull has failed on a node.
 const TIMEOUT_SECONDS: i32 = 300;
 
-/// Seconds that a finished job stays to be looked at.
+/// Seconds that a finished job stays, so that people can see it.
 const TTL_SECONDS: i64 = 600;
 
 /// The longest name of an object.
@@ -23,32 +23,32 @@ pub const LONGEST_NAME: usize = 253;
 pub struct Job<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Where the pods are.
+    /// The namespace of the pods.
     pub namespace: &'a str,
     /// Its labels.
     pub labels: Map<String, Value>,
     /// The reference to its owner.
     pub owner: Value,
-    /// What it pulls.
+    /// The image to pull.
     pub image: &'a str,
-    /// Names of Secrets that it may need for that.
+    /// Names of Secrets for the registry.
     pub secrets: Vec<&'a str>,
     /// The pods on whose nodes it pulls.
     pub selector: Value,
-    /// Nodes that pull at a time; 1 where nothing is said.
+    /// Nodes that pull at a time; 1 by default.
     pub parallelism: Option<&'a IntOrString>,
     /// Seconds after which a pull has failed on a node.
     pub timeout_seconds: Option<i32>,
     /// How long updates wait for the image, if they do.
     pub patience: Option<SignedDuration>,
-    /// Labels and annotations for runtimes that look at them.
+    /// Labels and annotations for the runtime.
     pub sandbox: Value,
 }
 
 impl Job<'_> {
     /// The object.
     pub fn body(self) -> Value {
-        // A timeout of 0 is no time to pull in.
+        // A timeout of 0 would leave no time to pull.
         let timeout = self.timeout_seconds.filter(|seconds| *seconds > 0);
         let timeout = timeout.map_or(TIMEOUT_SECONDS, |seconds| seconds.min(MAX_TIMEOUT_SECONDS));
         let ttl = self
@@ -74,7 +74,8 @@ impl Job<'_> {
     }
 }
 
-/// The pods' labels and annotations for runtimes that look at them, as far as a job takes them: it is copied to every node.
+/// The pods' labels and annotations for the runtime, up to a job's limit, because they are copied
+/// to every node.
 pub(super) fn sandbox(labels: &Map<String, Value>, annotations: &Map<String, Value>) -> Value {
     let mut room = MAX_SANDBOX_BYTES;
     let mut fitting = |pairs: &Map<String, Value>| -> Map<String, Value> {
@@ -93,7 +94,7 @@ pub(super) fn sandbox(labels: &Map<String, Value>, annotations: &Map<String, Val
     json!({"labels": fitting(labels), "annotations": fitting(annotations)})
 }
 
-/// The revision's name and the container's, cut where an object's name ends.
+/// The revision's name and the container's, cut at the limit of an object's name.
 pub fn job_name(updated: &Revision, container: &str) -> String {
     let revision = &*updated.metadata.name;
     let whole = format!("{revision}-{container}");
@@ -111,7 +112,7 @@ pub fn job_name(updated: &Revision, container: &str) -> String {
     format!("{}{tail}", revision[..cut].trim_end_matches(['-', '.']))
 }
 
-/// The hash in a revision's name, by which its jobs are known.
+/// The hash in a revision's name, by which its jobs are found.
 pub fn hash(revision: &Revision) -> &str {
     revision
         .metadata
@@ -119,7 +120,7 @@ pub fn hash(revision: &Revision) -> &str {
         .unwrap_or_else(|| short(&revision.metadata.name))
 }
 
-/// Does the job pull images of the revision?
+/// Whether the job pulls images of the revision.
 pub fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
     let labels = job.metadata.labels.as_ref();
     labels

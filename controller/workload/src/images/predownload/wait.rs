@@ -1,4 +1,4 @@
-//! The annotation by which updates in place wait for their images.
+//! The annotation that makes in-place updates wait for their images.
 
 use berth_api::fields::inplace::wait_for_image;
 use berth_api::names::annotation;
@@ -10,12 +10,13 @@ use crate::objects::node::image::NodeImage;
 use crate::plan::Refusal;
 use crate::update::podset::Workload;
 
-/// The longest that an update in place waits for its image, by the metadata of what asks for it; `None` where it does not.
+/// The longest wait of an in-place update for its image, from the owner's metadata; `None` if it
+/// does not wait.
 pub fn patience(metadata: &ObjectMeta) -> Option<SignedDuration> {
     wait_for_image(annotation(metadata)?).ok()
 }
 
-/// What is said of an update that waits for an image, at most for so long.
+/// The message about an update that waits for an image for at most this long.
 pub fn waits_for(image: &str, node: &str, left: SignedDuration) -> String {
     format!(
         "waits for image {image} on node {node}, at most {} s more ({})",
@@ -32,7 +33,7 @@ fn annotation(metadata: &ObjectMeta) -> Option<&str> {
         .map(String::as_str)
 }
 
-/// Is the annotation sound?
+/// Checks the annotation.
 ///
 /// # Errors
 /// The refusal names the object, the annotation, its value and the remedy.
@@ -49,7 +50,7 @@ pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// Has a change of a NodeImage brought an image that updates may wait for?
+/// Whether a change of a NodeImage has added an image that updates may wait for.
 pub fn brings_images(old: Option<&NodeImage>, new: &NodeImage) -> bool {
     let images = new.status.iter().flat_map(|status| &status.image_statuses);
     let mut here = images
@@ -66,7 +67,7 @@ pub fn brings_images(old: Option<&NodeImage>, new: &NodeImage) -> bool {
     here.any(|(name, tag)| !before(name, tag))
 }
 
-/// Do updates of the workload with this metadata wait for images?
+/// Whether updates of the workload with this metadata wait for images.
 pub fn waits_for_images(metadata: &ObjectMeta) -> bool {
     let annotations = metadata.annotations.as_ref();
     annotations.is_some_and(|annotations| {

@@ -1,4 +1,5 @@
-//! A NodeImage as those read it who ask a node for something: its entries, its room, and what it says about pods.
+//! A NodeImage, for decisions that ask a node for something: its entries, its space, and its report
+//! about pods.
 
 pub mod entry;
 mod facts;
@@ -15,15 +16,15 @@ use crate::objects::target::Target;
 
 pub use facts::{Created, NodeFacts, facts};
 
-/// A NodeImage, stripped to what decisions read: there is one for each node, and it has all of its node's labels. The feed decodes
-/// watch events straight into it.
+/// A NodeImage, with the fields that decisions read. There is one for each node, and it has all of
+/// its node's labels. The feed decodes watch events directly into it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct NodeImage {
     /// Name, uid, labels.
     pub metadata: Metadata,
-    /// What the node's daemon shall do.
+    /// The work of the node's daemon.
     pub spec: NodeImageSpec,
-    /// What it found and did, without the conditions, which are for people.
+    /// The daemon's report, without the conditions, which only people read.
     #[serde(default, deserialize_with = "without_conditions")]
     pub status: Option<NodeImageStatus>,
 }
@@ -38,12 +39,13 @@ fn without_conditions<'de, D: Deserializer<'de>>(
     }))
 }
 
-/// The NodeImage as the object of an action that is right for this very version alone.
+/// The NodeImage as the target of an action that is correct only for this exact version.
 pub fn target(image: &NodeImage) -> Target {
     Target::as_seen(&image.metadata)
 }
 
-/// Was the NodeImage there before its node, and so is another machine's, or one's that was set up anew?
+/// Whether the NodeImage is older than its node, and so belongs to an earlier machine or
+/// installation.
 pub fn is_of_an_earlier_node(image: &NodeImage, node: &Node) -> bool {
     let made = image.metadata.creation_timestamp;
     made.zip(node.metadata.creation_timestamp)

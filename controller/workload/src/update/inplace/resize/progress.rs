@@ -1,4 +1,4 @@
-//! What a pod says of its resize: that it waits, that it is refused, that it is over.
+//! The progress of a resize in a pod's status: pending, refused, or over.
 
 use super::{RESOURCES, Resizes, unwritten};
 use crate::objects::patch::pod::KINDS;
@@ -8,7 +8,7 @@ use crate::objects::pod::{Condition, Pod};
 /// The reason of a resize that its node can never do.
 pub const INFEASIBLE: &str = "ResizeInfeasible";
 
-/// Why the containers do not have the resources of the pod's spec yet. `None` when they have.
+/// Why the containers do not have the resources of the pod's spec yet. `None` if they have.
 pub(in crate::update::inplace) fn pending(pod: &Pod) -> Option<String> {
     if pod.status.observed_generation < pod.metadata.generation {
         return Some("the kubelet has not seen its new resources yet".to_owned());
@@ -42,8 +42,9 @@ pub(in crate::update::inplace) fn pending(pod: &Pod) -> Option<String> {
     ))
 }
 
-/// The kubelet does not resize the pod: not now (`ResizeDeferred`), or never on this node (`ResizeInfeasible`). The reason
-/// for conditions and events, and a sentence that goes on from the pod's name.
+/// Why the kubelet does not resize the pod: not now (`ResizeDeferred`), or never on this node
+/// (`ResizeInfeasible`). Returns the reason for conditions and events, and a sentence that
+/// continues after the pod's name.
 pub fn refused(pod: &Pod) -> Option<(&'static str, String)> {
     if pod.status.observed_generation < pod.metadata.generation {
         return None;
@@ -65,8 +66,8 @@ pub fn refused(pod: &Pod) -> Option<(&'static str, String)> {
     })
 }
 
-/// The sentence about a resize that the apiserver refuses because no resize to this can succeed on the pod's node. It goes on
-/// from the pod's name.
+/// The sentence about a resize that the apiserver refuses because it cannot succeed on the pod's
+/// node. It continues after the pod's name.
 pub fn refused_by_server(pod: &Pod, wanted: &Resizes, said: &str) -> String {
     let none = Resources::default();
     let mut texts = Vec::new();
@@ -95,14 +96,15 @@ fn infeasible(pod: &Pod, amounts: &str, said: &str) -> String {
     )
 }
 
-/// Whether the pod has not, and never will have on this node, resources that its latest update is to give it: the spec lacks them,
-/// as after a refusal by the apiserver, or the kubelet calls them infeasible.
+/// Whether the pod lacks, and will always lack on this node, resources of its latest update: the
+/// spec lacks them, as after a refusal by the apiserver, or the kubelet calls them infeasible.
 pub(in crate::update::inplace) fn is_out_of_reach(pod: &Pod, wanted: &Resizes) -> bool {
     let is_infeasible = || refused(pod).is_some_and(|(reason, _)| reason == INFEASIBLE);
     !unwritten(pod, wanted).is_empty() || is_infeasible()
 }
 
-/// Whether the kubelet is about to resize the pod, or has put it off: it may restart a container for that at any time.
+/// Whether the kubelet is about to resize the pod, or has deferred it. It may restart a container
+/// for this at any time.
 pub fn is_awaited(pod: &Pod) -> bool {
     let is_put_off = refused(pod).is_some_and(|(reason, _)| reason != INFEASIBLE);
     is_put_off || condition(pod, "PodResizeInProgress").is_some()
@@ -113,7 +115,7 @@ pub fn is_over(pod: &Pod) -> bool {
     pending(pod).is_none() || refused(pod).is_some_and(|(reason, _)| reason == INFEASIBLE)
 }
 
-/// The amounts of the spec that the containers do not have, in words.
+/// A message with the amounts in the spec that the containers do not have.
 fn behind(pod: &Pod) -> String {
     let none = Resources::default();
     let mut texts = Vec::new();

@@ -89,8 +89,8 @@ const LARGEST_ANSWER: usize = 256 << 20;
 /// A refusal has one sentence and the invalid fields.
 const LARGEST_REFUSAL: usize = 1 << 20;
 
-/// Connects with kube's TLS and authentication, and a transport for controllers: small buffers, few idle connections, TCP
-/// keep-alive, no retries behind the caller's back, requests counted.
+/// Connects with kube's TLS and authentication, and a transport for controllers: small buffers, few
+/// idle connections, TCP keep-alive, no hidden retries, and counted requests.
 ///
 /// # Errors
 /// Certificates or credentials of the configuration are unusable.

@@ -1,4 +1,5 @@
-//! Metrics, in controller-runtime's names where they fit, so that dashboards made for other controllers work.
+//! Metrics, with controller-runtime's names if possible, so that dashboards for other controllers
+//! work.
 
 mod process;
 

@@ -10,7 +10,7 @@ use berth_workload::objects::pod::Pod;
 pub use berth_workload::objects::resource::*;
 use serde::de::DeserializeOwned;
 
-/// An object that a [`crate::Store`] can hold. Implement it on a type with only the fields that are read.
+/// An object that a [`crate::Store`] can keep. Implement it on a type with only the needed fields.
 pub trait Object: DeserializeOwned + Send + Sync + 'static {
     /// Where the apiserver serves it.
     const RESOURCE: Resource;
@@ -27,7 +27,7 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     fn terminating(&self) -> bool;
 }
 
-/// An object that belongs to another, and that a [`crate::Store`] finds by it ([`crate::Store::owned_by`]).
+/// An object with an owner, by which a [`crate::Store`] finds it ([`crate::Store::owned_by`]).
 pub trait Owned: Object {
     /// What the object says of the owner under which it is found.
     fn owner(&self) -> Option<Reference<'_>>;
@@ -110,8 +110,8 @@ impl fmt::Display for Key {
 
 /// Compares two resource versions of one resource.
 ///
-/// They are decimal numbers that grow with every write (Kubernetes promises so since 1.34, and it was so before). Anything else
-/// can only be compared for equality: `None` then.
+/// They are decimal numbers that grow with every write (guaranteed since Kubernetes 1.34, and true
+/// before). Other texts can only be compared for equality: then the result is `None`.
 pub fn compare_versions(a: &str, b: &str) -> Option<Ordering> {
     if a == b {
         return Some(Ordering::Equal);

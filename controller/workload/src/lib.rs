@@ -1,6 +1,7 @@
-//! What decisions about several kinds share: pure functions over small values.
+//! The common parts of decisions about several kinds: pure functions over small values.
 //!
-//! Nothing here does I/O, reads a clock or holds state between calls, and nothing knows a kind: those are in `berth-kinds`.
+//! Nothing here does I/O, reads a clock or keeps state between calls, and nothing depends on a
+//! kind: the kinds are in `berth-kinds`.
 //!
 //! A module imports only modules of its own folder and of folders further up in this list:
 //! [`objects`], [`plan`], [`update`], then [`budget`] and [`blocked`], [`images`], [`pod_owner`].

@@ -70,7 +70,8 @@ pub trait PodOwner: Clone + Debug + Sized {
     /// Schedules another decision when a cause of only this kind begins to count.
     fn watch(_snapshot: &Snapshot<Self>, _plan: &mut Plan, _now: Timestamp) {}
 
-    /// The revisions to work with, once orphaned ones are adopted, and the step that makes the updated one the newest.
+    /// The revisions to work with, once orphaned ones are adopted, and the step that makes the
+    /// updated revision the newest.
     ///
     /// # Errors
     /// The stages that must come first.

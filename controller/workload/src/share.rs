@@ -2,7 +2,8 @@
 
 use berth_api::commands;
 
-/// The most PodUnavailableBudgets, DistributedPodDisruptionBudgets and PersistentPodStates that count in one namespace, of each.
+/// The most PodUnavailableBudgets, DistributedPodDisruptionBudgets and PersistentPodStates, each,
+/// that count in one namespace.
 pub const MOST: usize = 500;
 
 /// Keeps the objects that count: the oldest, by name where two are of one time.
@@ -13,7 +14,7 @@ pub fn keep_oldest<T, K: Ord>(all: &mut Vec<T>, age: impl Fn(&T) -> K) {
     }
 }
 
-/// Whether an object of this age does not count beside these, which it may be among.
+/// Whether an object of this age exceeds the limit. The other ages may include its own.
 pub fn is_beyond<K: Ord>(age: &K, all: impl Iterator<Item = K>) -> bool {
     all.filter(|other| other < age).nth(MOST - 1).is_some()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The hash of one variable's value: FNV-1a, 64 bits, in hex. A variable that a container does not have counts as empty,
-/// as the kubelet sets one whose label or annotation the pod does not have.
+/// The hash of one variable's value: FNV-1a, 64 bits, in hex. A missing variable counts as empty,
+/// because the kubelet sets an empty value for a missing label or annotation.
 pub fn of_value(value: &str) -> String {
     let hash = value.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -11,8 +11,9 @@ pub fn of_value(value: &str) -> String {
     format!("{hash:x}")
 }
 
-/// The hash of all variables that a container takes from labels and annotations, by name, as OpenKruise writes it into
-/// `extractedEnvFromMetadataHash`: FNV-1a, 32 bits, over Go's notation of the bytes of their JSON.
+/// The hash of all variables of a container that read labels and annotations, by name. OpenKruise
+/// writes it into `extractedEnvFromMetadataHash`: FNV-1a, 32 bits, over Go's notation of the bytes
+/// of their JSON.
 pub fn of_all<'a>(variables: &BTreeMap<&'a str, &'a str>) -> u32 {
     let list: Vec<String> = variables
         .iter()

@@ -1,12 +1,14 @@
 //! The Kubernetes API types of Berth, every version, and their conversion.
 //!
-//! [`v1beta1`] is what is stored and what the controller and the daemon work with; [`v1alpha1`] is served for older
-//! manifests. Both are field for field OpenKruise's; what Berth adds says *Berth* in its description.
+//! The apiserver stores [`v1beta1`], and the controller and the daemon work with it. It serves
+//! [`v1alpha1`] for older manifests. Both have OpenKruise's fields; descriptions of Berth's own
+//! fields say *Berth*.
 //!
-//! To change the API: [`kinds`] lists the kinds, and each has a folder. Fields, their meaning, defaults, rules and columns are in
-//! the types of its `v1beta1`. What differs in the older version is in its `v1alpha1`, its `conversion` and its patches. Then
-//! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's definitions and its list of kinds, and
-//! `cargo test -p berth-api` asks a real apiserver about them.
+//! To change the API: [`kinds`] lists the kinds, and each has a folder. The types of its `v1beta1`
+//! have the fields, their meaning, defaults, rules and columns. The differences of the older
+//! version are in its `v1alpha1`, its `conversion` and its patches. Then `WRITE_CRDS=1 cargo test
+//! -p berth-api --test manifests` writes the chart's definitions and its list of kinds, and `cargo
+//! test -p berth-api` tests them with a real apiserver.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

@@ -95,7 +95,8 @@ fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
-/// Whether a text is a DNS subdomain (RFC 1123): DNS labels with dots between them, 253 bytes at most.
+/// Whether a text is a DNS subdomain (RFC 1123): DNS labels with dots between them, at most 253
+/// bytes.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_SUBDOMAIN && text.split('.').all(is_dns_part)
 }

@@ -19,8 +19,8 @@ pub const SYSTEM_NAMESPACE: &str = "kruise-system";
 pub mod label {
     /// On pods and claims of a CloneSet: the instance that the pod and its claims share.
     pub const CLONESET_INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
-    /// On a v1alpha1 CloneSet, `"true"`: pods in `PreparingDelete` do not count when it scales. In v1beta1 this is
-    /// `spec.scaleStrategy.excludePreparingDelete`.
+    /// On a v1alpha1 CloneSet, `"true"`: pods in `PreparingDelete` do not count when it scales. In
+    /// v1beta1 this is `spec.scaleStrategy.excludePreparingDelete`.
     pub const CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: &str =
         "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
     /// On pods and revisions: the revision they belong to, as Kubernetes' own workloads write it.
@@ -86,16 +86,18 @@ pub mod annotation {
     /// On a v1alpha1 CloneSet: how many nodes pull an image ahead at once. In v1beta1 a field of
     /// `inPlaceUpdateStrategy`.
     pub const IMAGE_PREDOWNLOAD_PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
-    /// On a v1alpha1 CloneSet: seconds after which pulling an image ahead has failed. In v1beta1 a field of
-    /// `inPlaceUpdateStrategy`.
+    /// On a v1alpha1 CloneSet: seconds after which pulling an image ahead has failed. In v1beta1 a
+    /// field of `inPlaceUpdateStrategy`.
     pub const IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS: &str =
         "apps.kruise.io/image-predownload-timeout-seconds";
-    /// On a v1alpha1 CloneSet: how many pods must be updated and ready before images are pulled ahead. In v1beta1 a
-    /// field of `inPlaceUpdateStrategy`. On a StatefulSet or a DaemonSet also a percentage.
+    /// On a v1alpha1 CloneSet: how many pods must be updated and ready before images are pulled
+    /// ahead. In v1beta1 a field of `inPlaceUpdateStrategy`. On a StatefulSet or a DaemonSet also a
+    /// percentage.
     pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str =
         "apps.kruise.io/image-predownload-min-updated-ready-pods";
-    /// *Berth.* On a CloneSet: how long a pod's in-place update waits for its node to have the new image, at most, such
-    /// as `5m`. With it, images are pulled ahead for small and for one-batch rollouts, too.
+    /// *Berth.* On a CloneSet: the longest time that a pod's in-place update waits for its node to
+    /// have the new image, such as `5m`. With it, images are pulled ahead for small and for
+    /// one-batch rollouts, too.
     pub const INPLACE_UPDATE_WAIT_FOR_IMAGE: &str = "apps.kruise.io/inplace-update-wait-for-image";
     /// *Berth.* On a CloneSet or a DaemonSet, `"true"`: a joining node pulls the images of its
     /// revision, if its pods could run on the node.
@@ -133,7 +135,8 @@ pub mod annotation {
     /// On a v1alpha1 PodUnavailableBudget: the operations that pods are protected from, such as
     /// `DELETE,EVICT`. In v1beta1 this is `spec.protectOperations`.
     pub const PUB_PROTECT_OPERATIONS: &str = "kruise.io/pub-protect-operations";
-    /// On a v1alpha1 PodUnavailableBudget: how many pods are expected. In v1beta1 this is `spec.protectTotalReplicas`.
+    /// On a v1alpha1 PodUnavailableBudget: how many pods are expected. In v1beta1 this is
+    /// `spec.protectTotalReplicas`.
     pub const PUB_PROTECT_TOTAL_REPLICAS: &str = "pub.kruise.io/protect-total-replicas";
     /// On a pod, `"true"`: no PodUnavailableBudget protects it.
     pub const PUB_NO_PROTECT: &str = "pub.kruise.io/no-protect";
@@ -157,7 +160,8 @@ pub mod annotation {
     pub const SIDECARSET_HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
     /// On a pod: the SidecarSets with containers in it, sorted, separated by commas.
     pub const SIDECARSET_INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
-    /// *Berth.* On a pod, JSON by name of a SidecarSet: why it did not get the containers when it was created.
+    /// *Berth.* On a pod, JSON by name of a SidecarSet: why it did not get the containers when it
+    /// was created.
     pub const SIDECARSET_REFUSED: &str = "kruise.io/sidecarset-refused";
     /// *Berth.* On a pod, JSON by name of a SidecarSet: the pod's containers that the SidecarSet
     /// replaced when the pod was created.
@@ -189,7 +193,8 @@ pub mod annotation {
     /// On a v1alpha1 DaemonSet, `"true"`: pods are created as `partition` says. In v1beta1 this is
     /// `spec.scaleStrategy.partitionedScaling`.
     pub const DAEMONSET_PROGRESSIVE_CREATE_POD: &str = "daemonset.kruise.io/progressive-create-pod";
-    /// *Berth.* On a DaemonSet, `"true"`: desired nodes that are not Ready do not count against the limits of a rollout.
+    /// *Berth.* On a DaemonSet, `"true"`: desired nodes that are not Ready do not count against the
+    /// limits of a rollout.
     pub const DAEMONSET_IGNORE_NOT_READY: &str = "daemonset.kruise.io/ignore-not-ready";
     /// *Berth.* On a DaemonSet, `"true"`: no pod is created on a cordoned node.
     pub const DAEMONSET_IGNORE_UNSCHEDULABLE: &str = "daemonset.kruise.io/ignore-unschedulable";
@@ -199,12 +204,14 @@ pub mod annotation {
     /// *Berth.* On a DaemonSet: the key of a node label, such as `topology.kubernetes.io/zone`.
     /// Nodes of one value are updated before the nodes of the next.
     pub const UPDATE_TOPOLOGY_KEY: &str = "apps.kruise.io/update-topology-key";
-    /// On a DaemonSet that was one of Kubernetes' own: its pods with this number in their label are current.
+    /// On a DaemonSet that was one of Kubernetes' own: its pods with this number in their label are
+    /// current.
     pub const DAEMONSET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
     /// On a v1alpha1 ContainerRecreateRequest: the value of v1beta1's
     /// `status.containerStatusSnapshot`.
     pub const RECREATE_CONTAINER_STATUSES: &str = "crr.apps.kruise.io/sync-container-statuses";
-    /// On a v1alpha1 ContainerRecreateRequest: the time of v1beta1's condition [`super::condition::PRE_RECREATE_GRACE`].
+    /// On a v1alpha1 ContainerRecreateRequest: the time of v1beta1's condition
+    /// [`super::condition::PRE_RECREATE_GRACE`].
     pub const RECREATE_UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
     /// On a subset's workload: the subset's patch as JSON; empty without any.
     pub const SUBSET_PATCH: &str = "apps.kruise.io/subset-patch";
@@ -243,7 +250,8 @@ pub mod finalizer {
 pub mod condition {
     /// On pods, a readiness gate: False while the pod is updated in place.
     pub const INPLACE_UPDATE_READY: &str = "InPlaceUpdateReady";
-    /// On pods, a readiness gate with several writers: False while any of them wants the pod out of service.
+    /// On pods, a readiness gate with several writers: False while any of them needs the pod out of
+    /// service.
     pub const KRUISE_POD_READY: &str = "KruisePodReady";
     /// On CloneSets: pods or claims could not be created or deleted.
     pub const FAILED_SCALE: &str = "FailedScale";

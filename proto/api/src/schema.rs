@@ -1,4 +1,4 @@
-//! What a definition says of fields besides their types: defaults, bounds and rules.
+//! The parts of a definition that are not in the types of its fields: defaults, limits and rules.
 
 pub(crate) mod absent;
 pub(crate) mod budgets;
@@ -16,7 +16,8 @@ use crate::version::Version;
 /// What a kind's definition is made of.
 #[derive(Clone, Copy)]
 pub(crate) struct Schema {
-    /// The definition of each version by its type alone, the stored one first. A single one is that of all versions.
+    /// The definition of each version from its type alone, the stored version first. A single one
+    /// is for all versions.
     pub(crate) versions: &'static [fn() -> CustomResourceDefinition],
     /// What the types of a version do not say.
     pub(crate) patches: fn(Version) -> Vec<Patch>,

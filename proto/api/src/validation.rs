@@ -15,7 +15,8 @@ use crate::names::annotation::{
 pub use self::violations::{Violation, claim_templates, is_label_key, is_label_value};
 use self::violations::{Violations, at, text};
 
-/// Annotations that mean something, and those of v1alpha1 that a conversion could not turn into fields.
+/// Faults of annotations with a meaning, and of v1alpha1's annotations that a conversion could not
+/// turn into fields.
 pub(crate) fn annotations(object: &Value, found: &mut Violations) {
     let annotations = at(object, "metadata.annotations").and_then(Value::as_object);
     // CloneSets have a field for it, which is a number.

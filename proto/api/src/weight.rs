@@ -14,7 +14,8 @@ use crate::names::label::SUBSET_NAME;
 
 /// The bytes of an object's spec without another limit.
 pub const DEFAULT_MAX_BYTES: usize = 256 << 10;
-/// The values (objects, lists, texts, numbers) that a spec may have. A template with 4,000 variables has 12,000.
+/// The most values (objects, lists, texts, numbers) of a spec. A template with 4,000 variables has
+/// 12,000.
 pub const MAX_VALUES: usize = 16_384;
 /// The bytes of an object that etcd accepts, plus a margin.
 const MOST_STORED: usize = 2 << 20;

@@ -89,7 +89,7 @@ struct Case {
     expect: BTreeMap<String, Value>,
 }
 
-/// What shall be said to one object, named uniquely.
+/// The expected answer to one object, named uniquely.
 struct Trial {
     case: Case,
     object: Value,
@@ -120,7 +120,7 @@ async fn run(version: &str) -> Result<()> {
     {
         let versions = definition.as_array_mut().into_iter().flatten();
         let mut versions: Vec<_> = versions.collect();
-        // One that is served in a single version is stored in that.
+        // A kind that is served in a single version is stored in that version.
         let has_others = versions.len() > 1;
         for served in &mut versions {
             served["storage"] = json!(!has_others || served["name"] == version);

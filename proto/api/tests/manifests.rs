@@ -22,7 +22,8 @@ fn read(of: &str) -> Result<String> {
     fs::read_to_string(path(of)).with_context(|| format!("{of} cannot be read"))
 }
 
-/// Writes a file that is made from the table of kinds and the types, or compares it with what is committed.
+/// Writes a file that is generated from the table of kinds and the types, or compares it with the
+/// committed file.
 fn write_or_compare(file: &str, head: &str, content: &Value) -> Result<()> {
     let text = format!(
         "# Made from proto/api by `{COMMAND}`. {head}\n{}",

@@ -14,8 +14,8 @@ fn in_use() -> Option<usize> {
     Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? << 10)
 }
 
-/// What objects of this text take, in hundredths of their text. They are never given back: what is taken next must not fit
-/// in their place.
+/// The memory of objects of this text, in hundredths of their text. They are never freed, because
+/// later objects must not reuse their memory.
 fn percent<T>(text: &str, copies: usize, read: impl Fn(&str) -> T) -> Option<usize> {
     let mut kept = Vec::with_capacity(copies);
     let before = in_use()?;

@@ -8,8 +8,8 @@ pub mod v1 {
     tonic::include_proto!("berth.v1");
 }
 
-/// The audience that a daemon's token must be issued for. It is the controller's own, so that a token that leaks from
-/// a call is of no use against the apiserver.
+/// The audience of a daemon's token. It is the controller's own, so that a token that leaks from a
+/// call is useless against the apiserver.
 pub const TOKEN_AUDIENCE: &str = "berth-controller";
 
 impl fmt::Debug for v1::Credential {

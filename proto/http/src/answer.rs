@@ -11,8 +11,8 @@ use crate::Share;
 /// What the connection is given at a time, in bytes.
 const PART: usize = 16 << 10;
 
-/// An answer that is given to the connection part by part, as its caller takes it. A connection holds little of what it was
-/// given, so what an answer costs stays charged, and its request open, as long as the caller does not read.
+/// An answer that the connection gets part by part, as its caller reads it. A connection buffers
+/// little, so that the answer's memory stays charged, and its request open, until the caller reads.
 #[derive(Debug)]
 pub struct Answer {
     text: Vec<u8>,
@@ -21,7 +21,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// With what its request was charged with, which is given back when all is given to the connection.
+    /// An answer with its request's share of memory, which is released when the connection has the
+    /// whole answer.
     pub fn new(text: Vec<u8>, share: Share) -> Self {
         Self {
             text,

@@ -1,9 +1,12 @@
-//! The one HTTP server of Berth: the webhooks, the daemons' gRPC service, probes and metrics of controller and daemon.
+//! The HTTP server of Berth: for the webhooks, the daemons' gRPC service, probes and metrics of
+//! controller and daemon.
 //!
-//! Its callers are not trusted: any pod that reaches the port may be one. Connections are limited in all and for each peer
-//! ([`Limits`]), and one that waits for its caller gives way to a newcomer; handshakes, heads, requests and idle connections have
-//! deadlines; large bodies have a budget for each kind of request and a deadline, and small ones need nothing of it ([`Bodies`]);
-//! answers are charged until they are taken ([`Answer`]).
+//! Its callers are not trusted, because any pod that reaches the port may be one. Connections are
+//! limited in total and for each peer ([`Limits`]). A connection that waits for its caller is
+//! closed for a new one if necessary. Handshakes, heads, requests and idle connections have
+//! deadlines. Large bodies have a budget for each kind of request and a deadline; small bodies need
+//! no budget ([`Bodies`]). The memory of an answer is charged until its caller has read it
+//! ([`Answer`]).
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

@@ -34,7 +34,8 @@ pub(crate) fn answer(code: StatusCode, body: &Value) -> Response<Body> {
 #[derive(Clone, Default)]
 pub(crate) struct SlowWrites {
     pub(crate) lease: Arc<Mutex<(u64, Option<Value>)>>,
-    /// How long each write of anything but the lease and events takes. One that is not given that much time is not done.
+    /// The duration of each write except of the lease and events. A write with a shorter deadline
+    /// is not done.
     takes: Duration,
     /// The lengths of the lease that were written, in seconds.
     pub(crate) lengths: Arc<Mutex<Vec<u64>>>,

@@ -94,11 +94,11 @@ pub(crate) async fn page(
     })
 }
 
-/// Which objects of a namespace there are at the moment of the first page, by no cache. Each page takes a permit of `pages`, so
-/// that no more pages than permits are in memory at once, and long lists hold up short ones by a page at a time.
+/// The objects of a namespace at the moment of the first page, read without a cache. Each page
+/// takes a permit of `pages`, so that the permits limit the pages in memory, and long lists delay
+/// short ones by a page at a time.
 ///
-/// # Errors
-/// The server's answer, or what went wrong on the way.
+/// # Errors The server's answer, or a failure of the connection.
 pub async fn identities(
     client: &Client,
     resource: &Resource,

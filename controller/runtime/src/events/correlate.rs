@@ -1,6 +1,7 @@
-//! Which events are sent, which only counted, and which dropped. The rules of the Go client, so that nothing floods etcd:
-//! equal events are one with a count; more than ten different messages of one reason within ten minutes become one; and each
-//! object may cause 25 at once and then one in five minutes.
+//! Decides which events are sent, counted, or dropped. The rules are the Go client's, so that
+//! events do not flood etcd. Equal events are one with a count. More than ten different messages of
+//! one reason within ten minutes become one. Each object may cause 25 events at once and then one
+//! in five minutes.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;

@@ -7,7 +7,8 @@ use crate::object::{
     CONTROLLER_REVISIONS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, POD_DISRUPTION_BUDGETS, PODS, Resource,
 };
 
-/// What an object may be at most. Other kinds of Kubernetes are read into types that hold no more than decisions need.
+/// The size limits of an object. The types of other Kubernetes kinds keep no more than decisions
+/// need.
 pub(super) fn limits(resource: &Resource, max_bytes: usize) -> Option<Limits> {
     if *resource == PODS {
         return Some(Limits::of_pods());

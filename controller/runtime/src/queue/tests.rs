@@ -149,7 +149,7 @@ async fn back_off_doubles_until_forgotten() {
     assert_eq!(queue.retry(1).as_millis(), 20);
 }
 
-/// A pod that changes every few milliseconds wakes its owner while the server is away.
+/// A pod that changes every few milliseconds triggers its owner while the server is down.
 #[tokio::test(start_paused = true)]
 async fn what_fails_when_an_event_woke_it_is_tried_again_when_its_back_off_is_over() {
     let queue = queue();
@@ -238,7 +238,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// No key runs twice at once, and every wish is followed by a run that starts after it.
+    /// No key runs twice at once, and every request for a key is followed by a run that starts
+    /// after it.
     #[test]
     fn every_wish_is_met(ops in prop::collection::vec(op(), 0..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -151,7 +151,8 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
     }
     store.apply_unreadable(odd("never-read", "never-read", "3"));
     assert_eq!((names().len(), *told.lock()), (4, 4));
-    // An older version of it, as a server that lags behind tells it, makes nothing readable.
+    // An older version of an unreadable object, from a server that is behind, makes nothing
+    // readable.
     store.apply(versioned("readable", "readable", "2"));
     assert_eq!(names().len(), 4);
     store.begin_list(false);
@@ -211,7 +212,8 @@ fn newest_version_counts_what_cannot_be_read() {
     );
 }
 
-/// What a subscriber would believe that the store holds, from the changes alone, and how many lists it saw end.
+/// The content of the store and the number of lists, computed by a subscriber from the changes
+/// alone.
 #[derive(Default)]
 struct Mirror {
     things: BTreeMap<String, Thing>,
@@ -508,7 +510,7 @@ fn what_was_read_beside_the_feed_does_not_come_back() {
             && store.get("ns", "c").is_none()
             && store.get("ns", "d").is_some()
     );
-    // A history that was set back has no room for it.
+    // A history that was set back does not have this version.
     store.begin_list(true);
     store.end_list("90");
     assert!(store.get("ns", "d").is_none());
@@ -532,7 +534,7 @@ enum Beside {
     Take,
 }
 
-/// One object on a server, as a feed and reads beside it see it.
+/// One object on a server, and the feed and the reads that show it.
 struct Server {
     store: Arc<Store<Thing>>,
     version: u32,
@@ -650,8 +652,8 @@ fn beside() -> impl Strategy<Value = Beside> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Whenever a read is answered and taken in: once the feed has told everything, the store has what the server has. What
-    /// the store has shown it shows for as long as it is there.
+    /// After any order of reads: once the feed has reported everything, the store equals the
+    /// server. An object that the store has shown stays in the store for as long as it exists.
     #[test]
     fn reads_beside_the_feed_leave_nothing_behind(steps in prop::collection::vec(beside(), 1..40)) {
         let mut server = Server::new();

@@ -5,7 +5,8 @@ use super::version::{NO_VERSION, is_before};
 use crate::object::Object;
 
 impl<T: Object> Store<T> {
-    /// The resource version up to which the store has seen every change. `None` until a first list has ended.
+    /// The resource version up to which the store has seen every change. `None` until a list has
+    /// ended.
     pub fn position(&self) -> Option<Box<str>> {
         self.read().position.clone()
     }

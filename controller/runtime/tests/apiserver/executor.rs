@@ -326,7 +326,7 @@ async fn a_required_stage_that_fails_is_the_last_and_its_other_steps_are_done() 
             .collect::<Vec<_>>()
     };
     assert_eq!(names().await, ["pod-3"]);
-    // Pods that are gone already are no failures, and a stage that is not required lets the next one follow.
+    // Deleted pods are no failures, and after a stage that is not required the next one follows.
     two.stages[0].required = false;
     assert_eq!(executor.act(&two, &owner).await.failures.len(), 1);
     assert_eq!(names().await, ["late", "pod-3"]);
@@ -375,7 +375,7 @@ async fn refused_creations_stop_early_and_a_quota_is_no_verdict_on_the_workload(
     );
 }
 
-/// A user of whose requests the apiserver serves one at a time, and puts off the others with 429 and a time to wait.
+/// A user whose requests the apiserver serves one at a time; others get 429 with a time to wait.
 async fn limited_user(cluster: &berth_cluster::Cluster, client: &Client) -> Config {
     const FLOWS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
     let user = format!("limited-{}", uid());
@@ -430,7 +430,8 @@ async fn a_server_that_asks_for_time_gets_it() {
     for n in 0..3 {
         pods.push(create_pod(&client, &namespace, &format!("pod-{n}"), &owner.uid).await);
     }
-    // Of three at once each round serves one at least, so a write is put off twice at most, and four tries are enough.
+    // Each round serves at least one of three requests. So a write gets 429 at most twice, and four
+    // tries are enough.
     eventually("a write is put off", async || {
         let round = fastrand::u64(..).to_string();
         let patches = pods.iter().map(|pod| Action::PatchPod {

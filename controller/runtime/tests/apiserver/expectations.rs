@@ -91,7 +91,8 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
     }
 }
 
-/// A pod whose creation was never answered, and one whose creation never arrived: the store is right about both in the end.
+/// One pod's creation was never answered, and one never arrived. In the end the store is right
+/// about both.
 #[tokio::test(flavor = "multi_thread")]
 async fn doubt_ends_by_reading() {
     let cluster = cluster();

@@ -310,7 +310,7 @@ async fn what_was_deleted_while_nobody_looked_is_told_after_the_server_forgot() 
     };
     assert!(lists(1));
 
-    // A cut alone is resumed where it was.
+    // A cut connection alone resumes at its last version.
     relay.set(Wire::Cut);
     let stays = label(&direct, &stays, "1").await;
     relay.set(Wire::Open);

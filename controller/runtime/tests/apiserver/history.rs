@@ -23,7 +23,8 @@ fn copy(from: &Path, to: &Path) {
     );
 }
 
-/// Does something with etcd's data while neither it nor the apiserver runs: where it is, and where a copy may be.
+/// Changes etcd's data while neither etcd nor the apiserver runs. The arguments are the data folder
+/// and a folder for a copy.
 fn without_etcd(cluster: &Cluster, work: impl FnOnce(&Path, &Path)) {
     let log = cluster.log("etcd");
     let directory = log.ancestors().nth(2).unwrap();

@@ -25,9 +25,10 @@ use crate::support::*;
 mod apiserver;
 
 const NODE: &str = "model";
-/// Which writes, unless told: the same in every run, so that a change is judged by what it changes.
+/// The default seed, equal in every run, so that results of a change can be compared.
 const SEED: u64 = 18;
-/// So many writes unless told, and more until every answer was seen: one that is rare may need them.
+/// The default number of writes. More follow until every answer was seen, because a rare one may
+/// need them.
 const WRITES: u64 = 1000;
 /// By so many times as many writes every answer was seen, or something is wrong.
 const PATIENCE: u64 = 20;
@@ -87,7 +88,8 @@ impl Shelf {
         }
     }
 
-    /// What is there is the same in both, and has a new version if it has changed. What only a server gives is taken over.
+    /// Objects must be equal in both, and have a new version if they have changed. Values that only
+    /// a server sets are copied to the model.
     fn compare(&mut self, name: &str, before: Option<&Value>, real: Option<&Value>, story: &str) {
         let modelled = self.objects.get_mut(name);
         assert_eq!(modelled.as_deref().map(shown), real.map(shown), "{story}");
@@ -239,7 +241,8 @@ impl Both {
         self.rng.choice(actions).unwrap()
     }
 
-    /// Mostly the object that there is, of any version or the present one; now and then another, or a version that was.
+    /// Mostly the existing object, in any version or the present one; sometimes another, or an
+    /// older version.
     fn target(&mut self, pod: bool, name: &str) -> Target {
         let shelf = if pod { &self.pods } else { &self.revisions };
         let metadata = shelf
@@ -308,7 +311,7 @@ impl Both {
         }
     }
 
-    /// Of its owner, or of one that it does not have.
+    /// Releases an owner of the pod, or one that the pod does not have.
     fn release_pod(&mut self, name: &str) -> Action {
         let owner = if self.rng.u8(..4) > 0 {
             self.owner.uid.clone()
@@ -434,7 +437,8 @@ fn foreseen() -> impl Iterator<Item = Outcome> {
         .map(|(deed, code)| (deed.to_owned(), code))
 }
 
-/// What the executor says of it: that an object is gone, or is there and is the owner's, is as good as done.
+/// The executor's result: an object that is gone already, or exists with the same owner, counts as
+/// success.
 fn expected(
     action: &Action,
     modelled: Result<(), Refused>,

@@ -14,7 +14,8 @@ pub(crate) enum Wire {
     Open,
     /// Connections break, and new ones too.
     Cut,
-    /// They stay where they are; connections stay open. Only connections that exist when this is set are frozen.
+    /// Bytes stay where they are, and connections stay open. Only connections that exist at this
+    /// time are frozen.
     Frozen,
     /// The apiserver hears, and its answers are lost.
     Mute,
@@ -82,7 +83,7 @@ async fn copy(
         }
         let state = *wire.borrow_and_update();
         if !passes.contains(&state) {
-            // What was frozen once never thaws: like a peer that has vanished.
+            // A frozen connection stays frozen, like one with a vanished server.
             std::future::pending::<()>().await;
         }
         if to.write_all(&buffer[..read]).await.is_err() {

@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// How long something may take that has to happen. Long, because it says only that it will never happen.
+/// The longest wait for an event that must happen. It is long, because only a failure reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The control plane of all tests that leave it as it is. The last test that holds it takes it down.
+/// The control plane of all tests that do not change it. The last test that uses it stops it.
 pub(crate) fn cluster() -> Arc<Cluster> {
     static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock();
@@ -178,7 +178,7 @@ pub(crate) fn uid() -> String {
     format!("00000000-0000-4000-8000-{:012x}", fastrand::u64(..1 << 48))
 }
 
-/// Everything that a store tells, in order.
+/// All changes of a store, in order.
 pub(crate) struct Told<T>(mpsc::UnboundedReceiver<Change<T>>);
 
 impl<T: Object> Told<T> {

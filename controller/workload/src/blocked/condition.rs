@@ -1,4 +1,4 @@
-//! The conditions that tell a workload's author why it is blocked or which writes fail.
+//! The conditions that say why a workload is blocked or which writes fail.
 
 use berth_api::names::condition::BLOCKED;
 use jiff::Timestamp;
@@ -8,7 +8,8 @@ use super::cause::{Cause, gravest, without_names};
 use crate::update::podset::Workload;
 use berth_api::fields::condition::StatusCondition;
 
-/// Sets the condition `Blocked` to the gravest cause, or removes it. A cause that the condition names already keeps its words.
+/// Sets the condition `Blocked` to the gravest cause, or removes it. A cause that the condition
+/// names already keeps its message.
 pub fn set_blocked<C: StatusCondition>(
     conditions: &mut Vec<C>,
     workload: &Workload<'_>,
@@ -31,8 +32,9 @@ pub fn set_blocked<C: StatusCondition>(
     }));
 }
 
-/// Sets a condition that is `True` while the server refuses writes, or removes it. As OpenKruise writes it: without a reason,
-/// with the server's first message and the time of the transition alone.
+/// Sets a condition that is `True` while the server refuses writes, or removes it. It has
+/// OpenKruise's form: without a reason, only with the server's first message and the time of the
+/// transition.
 pub fn set_failure<C: StatusCondition>(
     conditions: &mut Vec<C>,
     workload: &Workload<'_>,

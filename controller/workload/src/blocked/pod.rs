@@ -229,8 +229,8 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
     )
 }
 
-/// A container that crashes without a readiness probe is ready between two crashes, so the cause stays until the pod has been
-/// ready for a while.
+/// A container that crashes without a readiness probe is ready between crashes, so that the cause
+/// stays until the pod is ready for a while.
 fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     let until = pod
         .condition("Ready")?

@@ -10,8 +10,9 @@ use crate::objects::pod::lifecycle;
 use crate::objects::pod::{Availability, Pod, availability};
 use crate::plan::{Plan, Waiting};
 
-/// Says of each pod that is not available why, unless the plan says so already; and looks again when the first of those that are
-/// ready has been so for long enough: nothing announces that.
+/// Adds the reason of each unavailable pod to the plan, unless the plan has one. Schedules another
+/// decision for the time when the first ready pod becomes available, because no watch event
+/// announces that time.
 pub fn tell_of_unavailable(
     pods: &[Arc<Pod>],
     min_ready_seconds: i32,

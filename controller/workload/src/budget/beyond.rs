@@ -10,7 +10,8 @@ use crate::plan::{Event, Plan, Step, Waiting};
 /// The reason of the conditions and of the event.
 const REASON: &str = "TooManyBudgets";
 
-/// What is done for a budget that holds no pod for this reason, with these conditions: the event comes once.
+/// The plan for a budget that holds no pod for this reason and has these conditions. The event
+/// comes once.
 pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
     let mut plan = Plan {
         waiting: vec![Waiting {

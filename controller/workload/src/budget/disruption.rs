@@ -92,7 +92,8 @@ pub fn is_exempt(groups: &[String], exempt: &BTreeSet<String>) -> bool {
     groups.iter().any(|group| exempt.contains(group))
 }
 
-/// Whether Kubernetes has marked the pod for a disruption, which takes the right to write the status of pods.
+/// Whether Kubernetes has marked the pod for a disruption. Marking requires the right to write the
+/// status of pods.
 pub fn is_disruption_target(pod: &Pod) -> bool {
     pod.condition(DISRUPTION_TARGET)
         .is_some_and(|found| &*found.status == "True")

@@ -147,7 +147,8 @@ pub struct RefusedNatively {
     pub is_ours: bool,
 }
 
-/// Why the apiserver would not evict a pod, by all native budgets of its namespace: `None` if it would.
+/// Why the apiserver would not evict a pod, by all native budgets of its namespace. `None` if it
+/// would.
 pub fn refused(pod: &Pod, natives: &[NativeBudget]) -> Option<RefusedNatively> {
     if !are_asked(pod) {
         return None;

@@ -54,7 +54,8 @@ pub fn unserved(workload: &Workload<'_>, gates: Gates, now: Timestamp) -> Option
     Some(Cause::new(Grade::Hazard, "NotPrepulled", message, now))
 }
 
-/// The images of a pod template, its init containers' too, each once, as the jobs that would pull them.
+/// The images of a pod template and its init containers, each once, as the jobs that would pull
+/// them.
 pub fn pulls(metadata: &ObjectMeta, template: &Value) -> Vec<ImagePullJob> {
     let of = |field: &str| template["spec"][field].as_array().into_iter().flatten();
     let images: BTreeSet<&str> = of("initContainers")
@@ -115,8 +116,8 @@ fn template(pull_secrets: Vec<String>) -> ImagePullJobTemplate {
     }
 }
 
-/// Lets a NodeImage ask for a pull of a workload, if it does not yet and has room for it. What is no image is left out: the
-/// kubelet says so of the pods.
+/// Adds a pull of a workload to a NodeImage, if it is missing and there is space. An invalid image
+/// is left out, because the kubelet reports it in the pods.
 pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timestamp) {
     let Ok(settings) = pull::settings(job) else {
         return;

@@ -13,10 +13,10 @@ pub enum Round {
     HalfUp,
 }
 
-/// The absolute number that `value` means out of `total`.
+/// The absolute number of `value` out of `total`.
 ///
-/// # Errors
-/// The sentence says what is wrong with the value: a negative number, or a string that is not a percentage.
+/// # Errors The fault of the value, as a sentence: a negative number, or a string that is not a
+/// percentage.
 pub fn resolve(value: &IntOrString, total: usize, round: Round) -> Result<usize, String> {
     match value {
         IntOrString::Int(number) => usize::try_from(*number)
@@ -32,7 +32,8 @@ pub fn resolve(value: &IntOrString, total: usize, round: Round) -> Result<usize,
     }
 }
 
-/// Pods that stay at the old revision. A percentage rounds up, but one under 100% lets at least one of several pods go.
+/// Pods that stay at the old revision. A percentage rounds up, but below 100% at least one of
+/// several pods is updated.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -60,8 +61,8 @@ pub fn keeps_any(partition: Option<&IntOrString>) -> Result<bool, String> {
     })
 }
 
-/// A percentage as a fraction. The CRD's rule allows the same digits: three before the point and four after it are ample;
-/// more could overflow when multiplied by the replicas.
+/// A percentage as a fraction. The CRD's rule allows the same digits: three before the point and
+/// four after it. More digits could overflow when they are multiplied by the replicas.
 fn percent(text: &str) -> Result<(usize, usize), String> {
     let fraction = |text: &str| {
         let digits = text.strip_suffix('%')?;

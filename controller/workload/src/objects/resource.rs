@@ -1,4 +1,4 @@
-//! Where the apiserver serves each kind of object: plain data, from which paths, owner references and names of writes come.
+//! The place of each kind in the API: data for paths, owner references and names of writes.
 
 use berth_api::kinds::{self, Kind};
 use berth_api::name::{InvalidName, Name, Namespace};
@@ -106,7 +106,7 @@ impl Resource {
         }
     }
 
-    /// Objects of a kind of ours, in the version that is stored.
+    /// Objects of one of Berth's kinds, in the stored version.
     pub const fn of(kind: &Kind) -> Self {
         let Kind {
             group,
@@ -188,8 +188,8 @@ impl Resource {
 
     /// The path of one object.
     ///
-    /// # Errors
-    /// The namespace is no DNS label, or the name no DNS subdomain: as part of a path they could ask for something else.
+    /// # Errors The namespace is no DNS label, or the name no DNS subdomain: in a path they could
+    /// name another resource.
     pub fn path(&self, namespace: &str, name: &str) -> Result<String, InvalidName> {
         Ok(format!(
             "{}/{}",

@@ -75,10 +75,9 @@ impl Selector {
         Ok(Self(requirements))
     }
 
-    /// Reads one that is written in one line, as a scale has it.
+    /// Parses a selector in one line, the form of a scale's selector.
     ///
-    /// # Errors
-    /// The sentence names the part that makes no sense.
+    /// # Errors The invalid part, as a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
         let mut rest = text.trim();
@@ -107,7 +106,8 @@ impl Selector {
         self.0.is_empty()
     }
 
-    /// A label that all it matches have, and of these values one; `None` where it asks for no value.
+    /// A label that all matching objects have, and its possible values; `None` if the selector
+    /// requires no value.
     pub fn needs(&self) -> Option<(&str, &[String])> {
         let needed = self
             .0
@@ -137,7 +137,8 @@ impl Selector {
             .all(|requirement| requirement.is_met_by(label(&requirement.key)))
     }
 
-    /// Whether no labels match both: of some label they ask together what no value has, nor its absence.
+    /// Whether no labels match both selectors, because no value and no absence of some label meets
+    /// the requirements of both.
     pub fn excludes(&self, other: &Self) -> bool {
         let mut all: Vec<&Requirement> = self.0.iter().chain(&other.0).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
@@ -168,7 +169,8 @@ fn can_be_met(requirements: &[&Requirement]) -> bool {
     example_of(requirements).is_some()
 }
 
-/// A value, or the absence, of a label that meets all these requirements of its key; `None` if nothing does.
+/// A value, or the absence, of a label that meets all these requirements of its key; `None` if
+/// there is none.
 fn example_of(requirements: &[&Requirement]) -> Option<Option<String>> {
     let meets = |value: Option<&str>| {
         requirements

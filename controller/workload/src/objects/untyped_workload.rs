@@ -20,7 +20,7 @@ const SUBSET_OWNER: OwnerKind = Resource::of(&berth_api::kinds::UNITED_DEPLOYMEN
 pub struct UntypedWorkload {
     /// Name, uid, labels, annotations, owners.
     pub metadata: ObjectMeta,
-    /// The spec as the apiserver has it. Of a workload that is no subset's, its selector alone.
+    /// The spec as the apiserver has it. For a workload that is no subset's, only its selector.
     pub spec: JsonText,
     /// `spec.replicas`, by default 1.
     pub replicas: i32,
@@ -47,7 +47,7 @@ struct Selecting {
     selector: JsonText,
 }
 
-/// A workload, of which no more is read than its identity and labels.
+/// A workload with only its identity and labels parsed.
 #[derive(Deserialize)]
 struct Identified {
     metadata: Identity,
@@ -71,8 +71,8 @@ struct Subset {
     name: Option<String>,
 }
 
-/// Reads no spec of a workload that is no subset's. Of such a workload without a
-/// subset's name it reads the identity alone, because a cluster has thousands of them.
+/// Parses no spec of a workload that is no subset's. Of such a workload without a subset's name it
+/// parses only the identity, because a cluster has thousands of them.
 impl<'de> Deserialize<'de> for UntypedWorkload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = JsonText::deserialize(deserializer)?;
@@ -207,8 +207,8 @@ impl UntypedWorkload {
         self.status.observed_generation >= generation && self.status.ready_replicas >= self.replicas
     }
 
-    /// What holds it back, the gravest first: `Blocked` of Berth's kinds, `ReplicaFailure` or a deadline
-    /// that has passed (`Progressing` is False) of Kubernetes'.
+    /// Its failure, the gravest first: `Blocked` of Berth's kinds, `ReplicaFailure` or an exceeded
+    /// deadline (`Progressing` is False) of Kubernetes' kinds.
     pub fn failure(&self) -> Option<&WorkloadCondition> {
         const FAILURES: [(&str, &str); 3] = [
             ("Blocked", "True"),

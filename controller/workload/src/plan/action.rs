@@ -58,7 +58,7 @@ pub enum IfExists {
 /// One write.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Action {
-    /// Ask the apiserver, by a dry-run create of a core `PodTemplate`, whether a pod template is valid.
+    /// Ask the apiserver, by a dry-run create of a core `PodTemplate`, whether a template is valid.
     ValidateTemplate {
         /// Where pods would be created.
         namespace: String,
@@ -70,7 +70,8 @@ pub enum Action {
         /// The whole object.
         body: Body,
     },
-    /// Change the `revision` number of a `ControllerRevision`: a rollback makes an old one the newest.
+    /// Change the `revision` number of a `ControllerRevision`: a rollback makes an old revision the
+    /// newest.
     RenumberRevision {
         /// The revision.
         target: Target,
@@ -96,7 +97,8 @@ pub enum Action {
         /// The whole object, with `metadata.name` set.
         body: Body,
     },
-    /// Delete a pod, with its own grace period. Expected in the feed before the workload is decided on again.
+    /// Delete a pod, with its own grace period. Expected in the feed before the next decision on
+    /// the workload.
     DeletePod {
         /// The pod.
         target: Target,
@@ -163,7 +165,8 @@ pub enum Action {
         /// What changes, by container.
         resources: Resizes,
     },
-    /// A strategic merge patch of a pod's `status` subresource, which may carry labels and annotations too.
+    /// A strategic merge patch of a pod's `status` subresource. It may have labels and annotations,
+    /// too.
     PatchPodStatus {
         /// The pod.
         target: Target,

@@ -35,7 +35,8 @@ fn fill<K: PodOwner>(snapshot: &Snapshot<K>, plan: &mut Plan, now: Timestamp) {
         bring_to_end(&snapshot.readable(), plan, now);
         return scene.refuse(plan, refusal);
     }
-    // As a tree a template may take a hundred times its text, so it is read once and dropped with the decision's end.
+    // As a tree a template may take a hundred times its text, so that it is parsed once per
+    // decision and then dropped.
     let template = scene.workload.template.value();
     let places = K::places(snapshot, &template);
     let settings = match K::settings(snapshot, &template, &places) {
@@ -82,7 +83,7 @@ fn bring_to_end<K: PodOwner>(snapshot: &Snapshot<K>, plan: &mut Plan, now: Times
     proceed(&scene, None, &Uids::new(), pods, plan, now);
 }
 
-/// Takes pods whose update or hook is under way one step further, and lets containers start that waited for others.
+/// Continues the updates and hooks of pods by one step, and lets waiting containers start.
 pub fn proceed(
     scene: &Scene<'_>,
     chosen: Option<&Chosen>,

@@ -1,6 +1,6 @@
-//! In which order pods are updated, as `priorityStrategy` and `scatterStrategy` ask.
+//! The order of updates by `priorityStrategy` and `scatterStrategy`.
 //!
-//! Both rearrange an order that is there already: pods that they do not tell apart stay as they were.
+//! Both rearrange an existing order: pods that they treat alike keep their order.
 
 mod priority;
 mod scatter;
@@ -35,8 +35,9 @@ impl UpdateOrder {
         })
     }
 
-    /// Rearranges the pods that wait for their update, first by priority, then scattered. `all` are all pods of the
-    /// workload, updated ones included: how dense a label is among them says whether its pods are ahead of their time.
+    /// Rearranges the pods that wait for their update, first by priority, then scattered. `all` are
+    /// all pods of the workload, updated ones included. The share of a label among them shows
+    /// whether its pods are ahead.
     pub fn arrange(&self, mut waiting: Vec<Arc<Pod>>, all: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         self.priority.sort(&mut waiting);
         scatter::scatter(&self.scatter, waiting, all)

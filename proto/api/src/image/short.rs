@@ -2,11 +2,11 @@
 
 use super::{DOCKER_HUB, Parts, split_registry};
 
-/// Name and tag of an image, as keys of NodeImage: the name in its short form (`nginx`, `team/app`, `registry:5000/app`),
-/// the tag `latest` where there is none. A digest takes the tag's place, and wins over a tag beside it.
+/// Name and tag of an image, as keys of NodeImage: the name in its short form (`nginx`, `team/app`,
+/// `registry:5000/app`), and the tag, by default `latest`. A digest takes the tag's place and
+/// precedence.
 ///
-/// # Errors
-/// The sentence says which part is no part of a reference.
+/// # Errors The invalid part of the reference, as a sentence.
 pub fn split(reference: &str) -> Result<(String, String), String> {
     let wrong = |what: String| Err(format!("{reference:?} is no image reference: {what}"));
     let Parts {
@@ -50,8 +50,8 @@ pub fn split(reference: &str) -> Result<(String, String), String> {
 
 const MAX_NAME: usize = 255;
 
-/// The short name of an image of Docker Hub's, where that means the same: `library/` stands before one name only, and
-/// what looks like a registry would be taken for one.
+/// The short name of an image of Docker Hub if it means the same: `library/` precedes single names
+/// only, and a first part that looks like a registry would be read as one.
 fn of_docker_hub(path: &str) -> String {
     match path.strip_prefix("library/") {
         Some(name) if !name.contains('/') && !is_identifier(name) => name.to_owned(),

@@ -42,7 +42,8 @@ pub const CLONE_SET: Kind = Kind {
     ..Kind::USUAL
 };
 
-/// Most of their values are annotations in v1alpha1; a value that no annotation can have stays a field.
+/// Most of their values are annotations in v1alpha1; values that no annotation can have stay
+/// fields.
 const IMAGE_PRE_DOWNLOAD: [&str; 3] = [
     "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
     "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What makes another request of the one that was meant.
+/// Names that would change the request.
 const INJECTIONS: [&str; 9] = [
     "victim/podtemplates#",
     "a/b",

@@ -28,7 +28,7 @@ pub(crate) fn one_of(one: &str, other: &str) -> Value {
     reported_at(&format!(".{one}"), rule(valid, message))
 }
 
-/// A field that stays as it was made.
+/// A field that cannot change after the creation.
 pub(crate) fn unchanged(field: &str) -> Value {
     let valid = format!(
         "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"

@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 /// Keywords for the schema of one field.
 #[derive(Clone)]
 pub(crate) struct Patch {
-    /// The field, as `kubectl explain` has it: names with dots, `[]` for the items of a list, `{}` for the values of a
-    /// map. Empty for the root.
+    /// The field, in the notation of `kubectl explain`: names with dots, `[]` for the items of a
+    /// list, `{}` for the values of a map. Empty for the root.
     pub(crate) path: String,
-    /// Keywords. Validations and fields are added to those that are there, a field that is null is removed, everything else
-    /// replaces.
+    /// Keywords. Validations and fields are added to the existing ones, a null field is removed,
+    /// and all other keywords replace.
     pub(crate) keywords: Value,
 }
 
@@ -64,7 +64,7 @@ fn find<'a>(schema: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut Ma
     Some(current)
 }
 
-/// The schema of a value that is there: that of an optional field is one of two.
+/// The schema of a present value. For an optional field it is one of two.
 fn of_present(schema: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     match schema.contains_key("anyOf") {
         true => schema.get_mut("anyOf")?.get_mut(0)?.as_object_mut(),

@@ -1,4 +1,5 @@
-//! CEL rules, and parts of them. The attribute `transform` adds them to a field or an object, see [`super::field`].
+//! CEL rules, and parts of them. The attribute `transform` adds them to a field or an object, see
+//! [`super::field`].
 //!
 //! A message names the fault, the value and the remedy; the apiserver puts the field before it.
 //!

@@ -72,7 +72,7 @@ pub(crate) fn pod(kind: &str) -> Value {
 /// The most characters of a time.
 const LONGEST_TIME: usize = 64;
 
-/// When the containers are to be restarted. A value that was there before is forgiven: any value is as good as another to tell two
+/// The rule for the restart annotation. An old value is accepted, because any value can tell two
 /// templates apart.
 fn restarted_at() -> Value {
     let value = format!("self['{RESTARTED_AT}']");
@@ -81,7 +81,8 @@ fn restarted_at() -> Value {
         "(oldSelf.hasValue() && {} && oldSelf.value()['{RESTARTED_AT}'] == {value})",
         is_there("oldSelf.value()")
     );
-    // The server reckons what a longer pattern would cost of a text without a bound, and refuses it.
+    // The server estimates that a longer pattern on a text of any length is too costly, and refuses
+    // it.
     let form = r"r'^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d([.]\d+)?(Z|[+-][0-2]\d:[0-5]\d)$'";
     let is_time = format!("(size({value}) <= {LONGEST_TIME} && {value}.matches({form}))");
     let valid = format!("!({}) || {is_old} || {is_time}", is_there("self"));

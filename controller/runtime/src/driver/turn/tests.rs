@@ -23,7 +23,7 @@ async fn a_large_decision_does_not_keep_the_only_thread() {
     let (said, heard) = mpsc::channel();
     let deciding = tokio::spawn(async move {
         tokio::spawn(async move { said.send("other").unwrap() });
-        // Waits for what cannot be said unless another thread takes over.
+        // Waits for a message that only comes if another thread takes over.
         decide(true, move || heard.recv().unwrap()).await
     });
     assert_eq!(deciding.await.unwrap(), "other");

@@ -52,7 +52,7 @@ fn budget_429_silences_its_own_workload_alone() {
         (quiet.until("a", now), quiet.until("z", now)),
         (Some(now + WAIT), None)
     );
-    // What budgets said does not count beside an overloaded server, either.
+    // With an overloaded server, the 429s of budgets do not count either.
     quiet.heard("e", now, WAIT, true);
     quiet.heard("f", now, WAIT, true);
     assert_eq!(quiet.until("z", now), None);

@@ -50,7 +50,8 @@ fn closed_is_closed() {
     assert!(!window.admits(0));
 }
 
-/// A server that does so many at once, each in one unit of time, and lets the others wait: how many run after many answers.
+/// How many steps run after many answers of a server that does this many at once, each in one unit
+/// of time, while the others wait.
 fn settled(mut window: Window, at_once: f64) -> usize {
     let mut running = 0;
     for _ in 0..5_000 {

@@ -139,11 +139,12 @@ impl Write {
         }
     }
 
-    /// A JSON patch, for its test: the ConfigMap of another pod by the same name is left alone.
+    /// A JSON patch, because it can test the owner: another pod's ConfigMap of the same name stays
+    /// unchanged.
     fn open_barrier(deed: Deed, pod: &Target, keys: &[String]) -> Self {
         let test =
             json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": pod.uid});
-        // A ConfigMap without keys has no `data`, and none of ours has other keys than those.
+        // A ConfigMap without keys has no `data`. Berth's ConfigMaps have no other keys.
         let data: Map<_, _> = keys
             .iter()
             .map(|key| (key.clone(), json!("true")))
@@ -157,7 +158,7 @@ impl Write {
         }
     }
 
-    /// The server merges owners by their uid, and refuses a second one that manages the object.
+    /// The server merges owners by uid, and refuses a second controller of the object.
     fn adopt(deed: Deed, target: &Target, owner: &Value) -> Self {
         Self::patch(
             deed,

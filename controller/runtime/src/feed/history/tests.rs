@@ -16,7 +16,7 @@ use crate::store::Store;
 /// So long a watch is to last.
 const WATCH: Duration = Duration::from_secs(300);
 
-/// A server at this version, of which every request is noted.
+/// A server at this version that records every request.
 fn server(version: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = asked.clone();

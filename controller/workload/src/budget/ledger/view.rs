@@ -1,4 +1,5 @@
-//! The view by which the numbers of a ledger were counted. A view names the last change that a count had seen.
+//! The view by which a ledger was counted. A view is the last resource version that a count has
+//! seen.
 
 use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus};
 

@@ -24,7 +24,7 @@ fn member(cluster: &str, namespace: &str) -> Member {
 
 /// Which contexts of the tests lead to one cluster.
 fn aliases(cluster: &str) -> BTreeSet<String> {
-    // Either may be the one of which it is known.
+    // The alias may be known of either cluster.
     (cluster == "oriental")
         .then(|| "east".to_owned())
         .into_iter()
@@ -425,7 +425,8 @@ fn selects(selector: &Selector, labels: &[Option<&'static str>; 2]) -> bool {
     })
 }
 
-/// Where it is, which pods, whether anybody knows that, and whether it is silent and has a floor.
+/// Its place, its selectors, whether the selectors are known, and whether its contribution is
+/// unknown and it has a floor.
 type Budget = (usize, Selector, Option<Selector>, bool, bool);
 
 fn any_budget() -> impl Strategy<Value = Budget> {

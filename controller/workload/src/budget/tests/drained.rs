@@ -85,7 +85,7 @@ fn budget<'a>(
     }
 }
 
-/// One that names another, which brought so many.
+/// A budget that names another, which contributes this many.
 fn naming<'a>(
     name: &'a str,
     rules: &'a Result<Rules, Fault>,
@@ -117,7 +117,7 @@ fn native(name: &str, allowed: i32, owner: Option<&str>) -> NativeBudget {
     .unwrap()
 }
 
-/// What becomes of pods, each with the budgets that hold it, in the words of the one that is `told`.
+/// The results for pods, each with the budgets that hold it, in the messages of the budget `told`.
 fn words(
     budgets: Vec<Budget<'_>>,
     natives: Vec<NativeBudget>,
@@ -424,7 +424,7 @@ fn native_budgets_speak_first_and_one_that_ours_keeps_leaves_the_word_to_it() {
         found(&tight, ours(0))[0].contains(&format!("{WEB} allows no more pods to go: 3 of 3"))
     );
     assert!(found(&tight, ours(1))[0].contains(WEB));
-    // Of one that has not started the eviction API asks no native budget.
+    // The eviction API checks no native budget for a pod that has not started.
     let pending = pod("a", &json!({"/status": {"phase": "Pending"}}));
     let found = words(
         vec![budget(WEB, &tight, (3, 3))],

@@ -1,7 +1,8 @@
-//! Budgets of different clusters that name each other, and replicas that draw from them at once: reads, writes and what is granted in any
-//! order, links that are cut and healed, floors that are raised and lowered.
+//! Budgets of different clusters that name each other, and replicas that reserve from them at once.
+//! Reads, writes and grants come in any order; links are cut and healed; floors are raised and
+//! lowered.
 //!
-//! `BERTH_BUDGET_STEPS` is how many steps are taken, in all histories together.
+//! `BERTH_BUDGET_STEPS` is the number of steps, in all histories together.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -56,7 +57,8 @@ enum Step {
     },
     /// A replica reads the budget and, at the same moment or not, the others.
     Look(usize),
-    /// It reads the budget once more, which somebody else wrote, and keeps what it read of the others.
+    /// Reads the budget again, which another replica wrote, and keeps the values that it read of
+    /// the others.
     LookAtOwn(usize),
     Reserve(usize),
     LookAgain(usize),
@@ -110,7 +112,8 @@ struct Try {
     uid: usize,
     grant: usize,
     state: State,
-    /// The version of the ledger that was read and what the others brought; then how many were healthy.
+    /// The version of the ledger that was read and the others' contributions; then the number of
+    /// healthy pods.
     seen: Option<(u64, Vec<Result<Brings, Silence>>)>,
     own: Option<(usize, bool)>,
 }
@@ -125,7 +128,7 @@ struct World {
     versions: [u64; BUDGETS],
     tries: Vec<Try>,
     next: usize,
-    /// Floors alone; each binds its own budget.
+    /// Floors only; each binds its own budget.
     floors: [DistributedPodDisruptionBudget; BUDGETS],
     /// When the leader saw the floor that is wanted.
     wanted_since: [Option<u64>; BUDGETS],
@@ -165,7 +168,8 @@ impl World {
         }
     }
 
-    /// What the others bring, as their apiservers have it now, or what may be counted on where they do not answer.
+    /// The contributions of the others, as their apiservers have them now, or the promised floors
+    /// if they are disconnected.
     fn others(&mut self, budget: usize) -> Vec<Result<Brings, Silence>> {
         let others = (0..BUDGETS).filter(|other| *other != budget);
         others.map(|other| self.look_at(budget, other)).collect()
@@ -605,8 +609,9 @@ fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
     );
 }
 
-/// Which pods a budget of five own pods lets go beside a budget of another cluster that tells lies: its healthy pods, the
-/// pods that it expects, the own `floor`, and how many own pods may go.
+/// The pods that a budget of five own pods lets leave next to a budget of another cluster that
+/// reports wrong numbers: its healthy pods, its expected pods, the own `floor`, and how many own
+/// pods may leave.
 #[test]
 fn lying_cluster_frees_no_more_than_said() {
     let max = |amount| Amount::MaxUnavailable(IntOrString::Int(amount));
@@ -741,7 +746,7 @@ fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
     }
 }
 
-// One Deployment of 2 is of both, another of 2 of the member alone.
+// One Deployment of 2 belongs to both, another of 2 to the named budget only.
 #[test]
 fn pods_that_have_ended_or_are_second_ones_make_no_room() {
     let wanted = |all: &[(&str, usize)]| -> Wanted {

@@ -77,7 +77,7 @@ fn a_native_budget_of_somebody_else_on_the_same_pods_goes_first() {
     assert_eq!(keeps(&all[0], &all, &[&taken]), Err(Without::Taken));
     let own = native("a", &web, Some("a"));
     assert_eq!(keeps(&all[0], &all, &[&own]), Ok(()));
-    // One of ours that is to go is waited for.
+    // A native budget that must be deleted delays the next one.
     let both = [keeper("1", "a", &web), keeper("2", "b", &tier)];
     let late = native("b", &tier, Some("b"));
     assert!(keeps(&both[0], &both, &[&late]).is_err());

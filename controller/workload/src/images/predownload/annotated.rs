@@ -1,4 +1,4 @@
-//! What annotations of a workload ask for about images that are pulled ahead, as OpenKruise knows them.
+//! The predownload configuration in a workload's annotations, with OpenKruise's names.
 
 use berth_api::IntOrString;
 use berth_api::names::annotation::{

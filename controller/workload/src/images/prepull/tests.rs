@@ -105,7 +105,7 @@ fn a_node_is_asked_once_for_what_is_an_image_and_while_there_is_room() {
     );
     let secrets = node.spec.images["web"].secrets_of("1").unwrap();
     assert_eq!(json!(secrets), json!([{"namespace": "shop", "name": "s"}]));
-    // A tenant's images leave room for those of others.
+    // A tenant's images leave space for other tenants' images.
     (0..1000).for_each(|n| ask(&mut node, &format!("x{n}:1")));
     assert_eq!(node.spec.images.len(), 128);
     let job = &pulls(

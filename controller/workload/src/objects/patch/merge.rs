@@ -1,8 +1,9 @@
-//! The difference of two objects, as the smallest JSON merge patch (RFC 7396) that turns one into the other.
+//! The difference of two objects, as the smallest JSON merge patch (RFC 7396) from one to the
+//! other.
 
 use serde_json::{Map, Value};
 
-/// The merge patch from `old` to `new`, or `None` when they are equal. Fields that are null count as absent.
+/// The merge patch from `old` to `new`, or `None` if they are equal. Null fields count as absent.
 pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return (old != new).then(|| new.clone());

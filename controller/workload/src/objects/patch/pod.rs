@@ -88,7 +88,7 @@ impl Env {
             .map(|(name, _)| name)
     }
 
-    /// The variables of these containers alone.
+    /// The variables of these containers only.
     pub(crate) fn of(&self, containers: &BTreeSet<String>) -> Self {
         let of = self.0.iter().filter(|(name, _)| containers.contains(*name));
         Self(

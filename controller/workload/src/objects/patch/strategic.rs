@@ -134,7 +134,8 @@ fn merge_field(
     Ok(())
 }
 
-/// Removes from the original what `$retainKeys` does not list. All that the patch sets must be in it.
+/// Removes fields that `$retainKeys` does not list from the original. The list must have all fields
+/// that the patch sets.
 fn retain_keys(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,

@@ -50,7 +50,8 @@ pub struct ContainerStatus {
     pub resources: Option<Box<Resources>>,
 }
 
-/// What a container is doing, as far as decisions ask: why it does not run. Neither is set while it runs.
+/// The state of a container, as far as decisions need it: why it does not run. Neither field is set
+/// while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
@@ -61,7 +62,8 @@ pub struct ContainerState {
     pub terminated: Option<Box<ContainerTerminated>>,
 }
 
-/// Drops the message of a container that has run, because its own process may have written the message.
+/// Drops the message of a container that has run, because the container's own process may have
+/// written it.
 fn ended<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Box<ContainerTerminated>>, D::Error> {
@@ -107,7 +109,8 @@ impl ContainerTerminated {
         matches!(&*self.reason, "StartError" | "ContainerCannotRun")
     }
 
-    /// Whether the container ran for less time than resets the kubelet's back-off. True where the times are missing.
+    /// Whether the container ran for less time than resets the kubelet's back-off. True without
+    /// times.
     pub fn is_short(&self) -> bool {
         let ran = self
             .finished_at
@@ -117,8 +120,8 @@ impl ContainerTerminated {
     }
 }
 
-/// Keeps the init containers that restart, and nothing of the others: those have ended before the pod serves, and no update concerns
-/// them. No init container ever becomes one that restarts.
+/// Keeps the init containers that restart, and drops the others, which end before the pod serves
+/// and are never updated. An init container never becomes one that restarts.
 pub(super) fn native_sidecars<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Box<[Container]>, D::Error> {

@@ -35,10 +35,9 @@ struct Field {
     values: Vec<Box<str>>,
 }
 
-/// Reads the affinity of a pod: the node that a term names by `metadata.name`, and no other beside it.
+/// Reads the affinity of a pod: the single node that a term names by `metadata.name`.
 ///
-/// # Errors
-/// The deserializer's, where it is no affinity.
+/// # Errors The deserializer's, for an invalid affinity.
 pub fn to_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
     let affinity = Option::<Affinity>::deserialize(deserializer)?.unwrap_or_default();
     let terms = affinity

@@ -1,7 +1,8 @@
-//! The launch priority of a container, as it is written in a pod.
+//! The launch priority of a container in a pod.
 //!
-//! A pod with a launch order has a variable in each container that reads a key of the ConfigMap `<pod>-barrier`: no
-//! kubelet starts a container whose key is missing. The key names the priority.
+//! A pod with a launch order has a variable in each container that reads a key of the ConfigMap
+//! `<pod>-barrier`. No kubelet starts a container whose key is missing. The key has the priority in
+//! its name.
 
 use super::Pod;
 
@@ -15,7 +16,8 @@ pub fn key(priority: i32) -> String {
     format!("p_{priority}")
 }
 
-/// The highest priority that a container has that is not ready: those below wait for it.
+/// The highest priority of a container that is not ready. Containers of lower priorities wait for
+/// it.
 pub fn next(pod: &Pod) -> Option<i32> {
     let ready = |name: &str| {
         pod.container_status(name)

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-/// A time that somebody wrote. What the apiserver takes and no type reads, such as the end of the year 9999, is the last time that
-/// there is: the pod would be unreadable otherwise, and budgets would keep it.
+/// A time that a client wrote. A time that the apiserver accepts and no type reads, such as the end
+/// of the year 9999, becomes the last valid time. Otherwise the pod would be unreadable, and
+/// budgets would keep it.
 pub(super) fn read<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Timestamp>, D::Error> {

@@ -1,5 +1,5 @@
-//! The readiness gate `KruisePodReady`, which several writers may close: each has an entry in the condition's message, and
-//! the gate is open when the list is empty.
+//! The readiness gate `KruisePodReady`, which several writers may close. Each writer has an entry
+//! in the condition's message, and the gate is open if the list is empty.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{Condition, Pod};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
-    /// Who wants it.
+    /// The writer.
     #[serde(default)]
     pub user_agent: Cow<'static, str>,
     /// What for.
@@ -40,8 +40,8 @@ pub fn reasons(pod: &Pod) -> Vec<Reason> {
     serde_json::from_str(message).unwrap_or_default()
 }
 
-/// The condition with this reason added. `None` when there is nothing to write: it closes the gate already, or the pod
-/// has no such gate.
+/// The condition with this reason added. `None` if there is nothing to write: the reason closes the
+/// gate already, or the pod has no such gate.
 pub fn with(pod: &Pod, reason: &Reason, now: Timestamp) -> Option<Condition> {
     let mut reasons = reasons(pod);
     let listed = reasons.contains(reason);
@@ -57,7 +57,8 @@ pub fn with(pod: &Pod, reason: &Reason, now: Timestamp) -> Option<Condition> {
     Some(condition(reasons, now))
 }
 
-/// The condition without the reasons of lifecycle hooks, those of others kept. `None` when there are none of them.
+/// The condition without the reasons of lifecycle hooks; other reasons stay. `None` if there are no
+/// hook reasons.
 pub fn without_hooks(pod: &Pod, now: Timestamp) -> Option<Condition> {
     without_all(pod, &[BEFORE_DELETE, BEFORE_UPDATE], now)
 }
@@ -77,7 +78,8 @@ fn without_all(pod: &Pod, gone: &[Reason], now: Timestamp) -> Option<Condition> 
 
 fn condition(mut reasons: Vec<Reason>, now: Timestamp) -> Condition {
     reasons.sort();
-    // A list of strings always serialises. An empty one is written out: a patch without message would keep the old one.
+    // A list of strings always serialises. An empty list is written out, because a patch without a
+    // message would keep the old one.
     let message = serde_json::to_string(&reasons).unwrap_or_default().into();
     Condition {
         message,

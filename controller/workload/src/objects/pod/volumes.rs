@@ -3,8 +3,8 @@
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-/// Keeps the names of volumes that are claims, and nothing else of the volumes: most pods have none. Not the claims' names, which a
-/// webhook may have changed.
+/// Keeps the names of volumes that are claims, and drops the rest, because most pods have none. The
+/// claims' own names are not kept, because a webhook may have changed them.
 pub(super) fn of_claims<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Box<[Box<str>]>, D::Error> {

@@ -122,7 +122,8 @@ mod properties {
         })
     }
 
-    /// All labels that there can be: each is away, has a value that selectors may name, or one that none names.
+    /// All combinations of labels: each is absent, has a value that selectors may name, or has
+    /// another value.
     fn all_labels() -> impl Iterator<Item = [Option<&'static str>; 2]> {
         let values = || [None, Some("other")].into_iter().chain(VALUES.map(Some));
         values().flat_map(move |a| values().map(move |b| [a, b]))

@@ -1,4 +1,5 @@
-//! A workload whose pods have ordinals, as records of their places see it: Kubernetes' own StatefulSet, or another controller's kind.
+//! A workload whose pods have ordinals, for records of their places: Kubernetes' own StatefulSet,
+//! or another controller's kind.
 
 use std::sync::Arc;
 

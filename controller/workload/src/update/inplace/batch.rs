@@ -27,7 +27,8 @@ pub struct PreCheck {
     pub containers_required_ready: Vec<String>,
 }
 
-/// Labels and annotations that OpenKruise changes together with a container that reads them; those without a value go.
+/// Labels and annotations that OpenKruise changes together with a container that reads them. Keys
+/// without a value are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RefMetadata {

@@ -2,14 +2,16 @@
 
 use std::fmt::Write;
 
-/// The value of the annotation `io.kubernetes.container.hash` that the kubelet (1.31 and later) gives the runtime with a
-/// container of this name and image: FNV-1a, 32 bits, over Go's notation of the bytes of a small JSON document.
+/// The value of the annotation `io.kubernetes.container.hash` that the kubelet (1.31 and later)
+/// gives to a container of this name and image: FNV-1a, 32 bits, over Go's notation of the bytes of
+/// a small JSON document.
 pub fn kubelet_hash(container: &str, image: &str) -> String {
     let document = serde_json::json!({"image": image, "name": container}).to_string();
     format!("{:x}", deep_hash(&document))
 }
 
-/// What Kubernetes' `DeepHashObject` makes of a JSON document: FNV-1a, 32 bits, over Go's notation of its bytes.
+/// The result of Kubernetes' `DeepHashObject` for a JSON document: FNV-1a, 32 bits, over Go's
+/// notation of its bytes.
 pub fn deep_hash(document: &str) -> u32 {
     let mut text = String::from("([]uint8)[");
     for (at, byte) in document.bytes().enumerate() {

@@ -25,13 +25,14 @@ pub fn target(pod: &Pod) -> Target {
     Target::from(&pod.metadata)
 }
 
-/// The pod as it was seen: nothing is done to it if it has changed since.
+/// The pod in the version that was seen. The apiserver refuses the action if the pod has changed
+/// since.
 pub fn target_as_seen(pod: &Pod) -> Target {
     Target::as_seen(&pod.metadata)
 }
 
-/// The pod as it was seen, where it was not ready: taking it away cost nothing of `maxUnavailable`, and would if it serves by
-/// now, or has changed in any other way.
+/// The pod in the version that was seen, if it was not ready. Taking it away costs nothing of
+/// `maxUnavailable`, but would if the pod serves by now or has changed otherwise.
 pub fn target_unless_it_serves(pod: &Pod) -> Target {
     if pod.is_true("Ready") {
         target(pod)

@@ -79,14 +79,15 @@ pub struct State {
     /// Berth: the resources of this update, until it is proven that the containers have them.
     #[serde(rename = "berthResources", skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: Resizes,
-    /// Berth: the update before this one was settled when this one began, so that a container with another image can
-    /// only be the wanted one.
+    /// Berth: whether the earlier update was settled when this one began, so that a container with
+    /// another image can only be the wanted one.
     #[serde(
         rename = "berthFromSettled",
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub from_settled: bool,
-    /// Berth: the pod was Ready with its old container once, so its gate stays closed until the update is proven.
+    /// Berth: whether the pod was Ready with its old container once, so that its gate stays closed
+    /// until the update is proven.
     #[serde(rename = "berthGateWaits", skip_serializing_if = "std::ops::Not::not")]
     pub gate_waits: bool,
     /// Berth: the pod was Ready when a SidecarSet patched it. A SidecarSet counts other pods

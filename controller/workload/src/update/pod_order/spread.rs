@@ -1,6 +1,7 @@
-//! Where pods crowd: which of several go first so that those that stay are spread.
+//! The order of deletion by crowding: pods leave first where many are, so that the others stay
+//! spread.
 //!
-//! Where the template has `topologySpreadConstraints`, the domains of each of them count; else nodes do.
+//! If the template has `topologySpreadConstraints`, their domains count; otherwise nodes do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,9 +43,9 @@ impl Spread {
     }
 }
 
-/// Sorts pods for deletion, the first to go first: not scheduled, then pending, then not available or not ready, then cheap
-/// ones by deletion cost, then those that crowd where they are, then those ready for less long, restarted more often, or
-/// newer.
+/// Sorts pods for deletion: first unscheduled, then pending, then unavailable or not ready, then
+/// cheap ones by deletion cost. Then pods in crowded places, and at last pods that are ready for a
+/// shorter time, restarted more often, or newer.
 pub fn for_deletion(pods: &mut [Arc<Pod>], spread: &Spread, available: impl Fn(&Pod) -> bool) {
     let ranks = ranks(pods, spread);
     pods.sort_by(|a, b| {
@@ -55,9 +56,9 @@ pub fn for_deletion(pods: &mut [Arc<Pod>], spread: &Spread, available: impl Fn(&
     });
 }
 
-/// Ranks pods among each other. In each domain, the pods that would be deleted last get the lowest ranks, so that a pod's
-/// rank says how many stay beside it. The ranks by several constraints are added: a constraint with more domains weighs
-/// more, as it does for the scheduler.
+/// Ranks pods among each other. In each domain, the pods that would be deleted last get the lowest
+/// ranks, so that a pod's rank is the number of pods that stay next to it. The ranks of several
+/// constraints are added: a constraint with more domains weighs more, as it does for the scheduler.
 fn ranks(pods: &[Arc<Pod>], spread: &Spread) -> Ranks {
     let by_node = by_node(pods);
     if spread.keys.is_empty() {

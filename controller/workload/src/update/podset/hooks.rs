@@ -168,7 +168,8 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
     })
 }
 
-/// An update that nothing holds begins only with the pod as it was seen: its owner could hold it by now.
+/// Makes an update that no hook holds begin only in the pod's seen version, because the hook's
+/// owner could hold the pod by now.
 pub(crate) fn unless_held_by_now(scene: &Scene<'_>, pod: &Pod, update: &mut [Action]) {
     if lifecycle::state(pod) != UPDATING
         && scene

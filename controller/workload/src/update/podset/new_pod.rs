@@ -14,8 +14,8 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The length of an id.
 const ID_LENGTH: usize = 5;
 
-/// The whole pod, from the template of `revision`, which is read once for all pods. Labels of the workload's own kind are
-/// added by it.
+/// The whole pod, from the template of `revision`, which is parsed once for all pods. The
+/// workload's kind adds its own labels.
 pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &str) -> Value {
     let workload = &scene.workload;
     let mut metadata = metadata(
@@ -51,7 +51,8 @@ pub fn creation(actions: Vec<Action>, reason: String, name: &str) -> Step {
     }
 }
 
-/// The metadata of a new pod of any workload: the template's, with the pod's name, its namespace and its one owner.
+/// The metadata of a new pod of any workload: the template's, with the pod's name, namespace and
+/// owner.
 pub fn metadata(
     template: &Value,
     name: &str,

@@ -1,7 +1,9 @@
-//! Pods, claims and revisions of a workload that cannot be read: it is held until they can.
+//! Unreadable pods, claims and revisions of a workload, which block the workload until they are
+//! readable.
 //!
-//! What is not counted is created once more, so a pod that cannot be read must never look like one that is not there: a
-//! type that a new Kubernetes release changes would have pods created without end.
+//! An uncounted pod is created once more, so that an unreadable pod must never look like a missing
+//! one. Otherwise a type that a new Kubernetes release changes would make the controller create
+//! pods forever.
 
 use super::scene::{Scene, Unreadable};
 use crate::plan::Refusal;

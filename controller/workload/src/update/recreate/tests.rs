@@ -335,7 +335,7 @@ fn strategies_say_whether_it_goes_on() {
             image(vec![], vec![]),
             "stop side s",
         ),
-        // The daemon tells the age of the next one, also of one that it did not stop.
+        // The daemon reports the age of the next container, also of one that it did not stop.
         (
             json!({"minStartedSeconds": 5}),
             json!([]),
@@ -384,7 +384,7 @@ fn a_container_has_lasted_when_the_daemon_says_so_of_the_one_that_is_there() {
     }
 }
 
-/// What was answered about the age of the one that is there, and the id of which more is to be said.
+/// The answer about the age of the present container, and the id that needs another answer.
 #[test]
 fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
     for (pod_now, phase, lasting, seconds, expected) in [
@@ -422,7 +422,8 @@ fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
     }
 }
 
-/// The grace of this request's stop and of another's of the same container, which was asked for 9 s before, and the seconds that are left.
+/// The grace period of this request's stop, the one of another request's stop of the same container
+/// 9 s earlier, and the seconds left.
 #[test]
 fn a_stop_is_over_when_the_grace_period_is_that_of_an_earlier_request_too() {
     let mut pod = pod("a", "s");
@@ -762,8 +763,8 @@ fn a_namespace_gets_half_of_a_nodes_stops_and_the_rest_wait() {
     );
 }
 
-/// How old the stops of a full node are, whether 2147483647 s were asked for, how many stops of others get slots, and in
-/// how many seconds the rest look again.
+/// The age of a full node's stops, whether they have a period of 2147483647 s, how many other stops
+/// get slots, and in how many seconds the rest decide again.
 #[test]
 fn overdue_stops_give_their_slots_to_new_ones() {
     let of = |at: usize, namespace: &str| {
@@ -833,7 +834,8 @@ fn overdue_stops_give_their_slots_to_new_ones() {
 }
 
 proptest! {
-    /// From any state, however the world goes on: a request asks for one id of each container, one container at a time.
+    /// From any state and with any further events: a request stops one id of each container, one
+    /// container at a time.
     #[test]
     fn a_request_asks_for_one_id_of_each_container_once(
         steps in proptest::collection::vec(0..5_u8, 1..40), ordered: bool, force: bool, ignore: bool, min in 0..2,

@@ -6,18 +6,19 @@ use super::form;
 
 /// Letters and digits that cannot spell a word, as Kubernetes uses for generated names.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// The longest prefix that leaves room for the hash in an object's name.
+/// The longest prefix, so that the hash still fits into an object's name.
 const LONGEST_PREFIX: usize = 223;
 
-/// A short hash of a revision's data, safe in names and labels, as Kubernetes and OpenKruise compute it. `collision` is
-/// raised when other data has the same.
+/// A short hash of a revision's data, safe in names and labels, as Kubernetes and OpenKruise
+/// compute it. `collision` is raised if other data has the same hash.
 pub fn hash(data: &Value, collision: i32) -> String {
     // serde_json sorts keys, so equal data gives equal text.
     let text = form::text(data) + &collision.to_string();
     safe(&fnv1(text.as_bytes()).to_string())
 }
 
-/// A text of digits and letters in letters that cannot spell a word, one for each byte, as Kubernetes writes hashes.
+/// A text of digits and letters as letters that cannot spell a word, one for each byte, as
+/// Kubernetes writes hashes.
 pub fn safe(text: &str) -> String {
     text.bytes()
         .map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()]))
@@ -52,7 +53,7 @@ pub fn revision_name(workload: &str, hash: &str) -> String {
     format!("{prefix}-{hash}")
 }
 
-/// The hash in a revision's name: what follows the last dash. A hash alone is itself.
+/// The hash in a revision's name: the part after the last dash. A hash alone is unchanged.
 pub fn short(name: &str) -> &str {
     name.rsplit_once('-').map_or(name, |(_, hash)| hash)
 }

@@ -1,5 +1,6 @@
-//! Facts about OpenKruise: what it keeps of which template, and under which name. `tests/openkruise.json` was taken from a
-//! running OpenKruise 1.9 (Kubernetes libraries 1.32) for templates made for it.
+//! Facts about OpenKruise: the data and names of its revisions for given templates.
+//! `tests/openkruise.json` comes from a running OpenKruise 1.9 (Kubernetes libraries 1.32) with
+//! templates made for it.
 
 use std::sync::Arc;
 
@@ -134,7 +135,8 @@ fn readiness_gates_of_every_pod_replace_no_pod() {
             "{types:?}, taken away"
         );
     }
-    // OpenKruise looks for the template byte by byte, so that the gate needs a revision that names it.
+    // OpenKruise searches for the bytes of the template, so that the gate needs a revision that
+    // names it.
     let named = gates(&["InPlaceUpdateReady"]);
     assert_eq!(
         recognise_meaning(&named, &[revision("w-a", 1, &bare)]),
@@ -409,7 +411,8 @@ proptest! {
     }
 }
 
-/// What Kubernetes 1.34 to 1.37 writes into a pod or a template: with another version, or another feature gate, it is not there.
+/// Fields that Kubernetes 1.34 to 1.37 write into a pod or a template. Other versions or feature
+/// gates omit them.
 #[test]
 fn defaults_of_newer_servers_replace_no_pod() {
     let with = |path: &str, value: Value| {

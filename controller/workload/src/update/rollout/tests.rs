@@ -31,7 +31,8 @@ fn wanted(replicas: usize, partition: usize, max_unavailable: usize, max_surge: 
 
 #[test]
 fn numbers_by_case() {
-    // replicas, partition, maxUnavailable, maxSurge; old, updated => create updated/old, delete old/updated, update
+    // replicas, partition, maxUnavailable, maxSurge; old, updated => create updated/old, delete
+    // old/updated, update
     let table = [
         ((3, 0, 1, 0), (0, 0), (3, 0, 0, 0, 0)),
         ((3, 0, 1, 0), (3, 0), (0, 0, 0, 0, 3)),
@@ -94,7 +95,7 @@ fn an_old_pod_asked_to_go_is_replaced_by_an_old_one_only_inside_the_partition() 
 
 #[test]
 fn what_is_on_its_way_out_is_no_reason_to_delete_another() {
-    // replicas, partition; old, updated, old asked to go, updated asked to go => delete old, updated
+    // replicas, partition; old, updated, old to delete, updated to delete => delete old, updated
     let table = [
         ((2, 0), (3, 0, 1, 0), (0, 0)),
         ((2, 0), (0, 3, 0, 1), (0, 0)),
@@ -245,7 +246,8 @@ fn a_bad_revision_stops_by_itself() {
     held[5].available = false;
     let n = numbers(&wanted(6, 0, 2, 0), held.iter().copied());
     assert_eq!(admitted(&n, held[..4].iter().map(candidate)), 0);
-    // Old pods that are down anyway may be updated, but only as many as may be down at the new revision.
+    // Unavailable old pods may be updated, but only as many as may be unavailable at the new
+    // revision.
     let mut held = pods(6, 0);
     held.iter_mut().for_each(|p| p.available = false);
     let n = numbers(&wanted(6, 0, 2, 0), held.iter().copied());

@@ -11,7 +11,7 @@ use crate::objects::selector::Selector;
 /// Which pods go first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum Priority {
-    /// Nothing is said.
+    /// No priorities.
     #[default]
     None,
     /// The higher the sum of the weights that match, the sooner.
@@ -55,8 +55,9 @@ fn weight(weights: &[(i64, Selector)], pod: &Pod) -> i64 {
     matching.map(|(weight, _)| weight).sum()
 }
 
-/// The first of the keys that the pod has as a label, and the number that the label's value ends with: the earlier the
-/// key and the higher the number, the sooner. Pods with none of the keys go before all others.
+/// The first of the keys that the pod has as a label, and the number at the end of the label's
+/// value: the earlier the key and the higher the number, the sooner. Pods with none of the keys
+/// come before all others.
 fn place(keys: &[String], pod: &Pod) -> (Option<usize>, Reverse<i64>) {
     let mut labels = keys
         .iter()

@@ -1,8 +1,10 @@
-//! `scatterStrategy`: pods with a label are spread over the whole update instead of coming one after the other.
+//! `scatterStrategy`: pods with a label are spread over the whole update instead of following one
+//! another.
 //!
-//! The pods with the label and the others take turns, as many of each at a time as there are more of them. The last pod
-//! with the label is the very last of all. An update is decided on again and again, and each time on fewer pods: so when
-//! the label is rarer among the pods that wait than among all, the others go ahead first, and the turns are as they were.
+//! The pods with the label and the others take turns, and the larger group has proportionally more
+//! pods in each turn. The last pod with the label is the very last of all. An update is decided
+//! repeatedly, each time with fewer waiting pods. If the label is rarer among the waiting pods than
+//! among all, the others go ahead first, so that the turns stay the same.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -93,7 +95,7 @@ impl Counts {
         }
     }
 
-    /// Turns for the pods that wait, of which `self` counts, among all.
+    /// The turns for the waiting pods, which `self` counts, among all pods.
     fn turns(&self, all: &Self) -> Turns {
         if all.others * self.labelled >= self.others * all.labelled {
             return self.fair();

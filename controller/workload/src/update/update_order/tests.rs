@@ -80,7 +80,7 @@ fn numbers_at_the_end_of_a_label_order_from_high_to_low() {
             &["first=1 second=9", "second=8", "", "other=3"],
             &[2, 3, 0, 1],
         ),
-        // No number is 0, and so is one that is too big.
+        // A missing number is 0, and so is one that is too big.
         (
             &[
                 "first=none",
@@ -136,12 +136,13 @@ fn scattering_by_case() {
         (one, &["", "", "a=x", "a=x", "a=x", "a=x"], &[0, 1, 2, 3, 4, 5], &[2, 3, 0, 4, 1, 5]),
         (one, &["", "", "", "a=x", "a=x", "a=x"], &[0, 1, 2, 3, 4, 5], &[3, 0, 1, 4, 2, 5]),
         (one, &["a=y", "a=y", "a=x", "a=x"], &[0, 1, 2, 3], &[2, 0, 1, 3]),
-        // Pods 5 and 6 are updated: few are left with the label, so two others go before it is their turn.
+        // Pods 5 and 6 are updated: few pods with the label are left, so that two others come
+        // before their turn.
         (one, &["", "", "a=x", "a=x", "", "a=x", "a=x"], &[0, 1, 4, 2, 3], &[0, 1, 2, 4, 3]),
         (one, &["", "", "", "", "a=x", "a=x", "a=x"], &[0, 1, 2, 3, 4, 5], &[0, 1, 4, 2, 3, 5]),
-        // More have the label than not: two of them in each turn, of which one is left.
+        // More pods have the label than not: two of them in each turn, and one of the two is left.
         (one, &["", "", "", "a=x", "a=x", "a=x", "a=x", "a=x", "a=x", "a=x"], &[0, 1, 3, 4, 5], &[0, 3, 4, 1, 5]),
-        // The last of three: it stays the very last, although there is nothing left to take turns with.
+        // The last of three: it stays the very last, although no pod is left to take turns with.
         (one, &["", "", "a=x", "a=x", "a=x"], &[2, 0, 1], &[0, 1, 2]),
         (&["a=x", "b=x"], &["b=x", "b=x", "", "", "a=x", "a=x"], &[0, 1, 2, 3, 4, 5], &[0, 4, 2, 3, 5, 1]),
         // No pod has b: it is as if it were not asked for.
@@ -185,8 +186,8 @@ proptest! {
         prop_assert_eq!(order, (first..labels.len()).collect::<Vec<_>>());
     }
 
-    /// However few pods are updated at a time, the order is as if it had been made once: each time, the first of those that
-    /// are left is taken.
+    /// With any number of pods at a time, the order equals a single one: each time, the first of
+    /// the remaining pods is updated.
     #[test]
     fn the_label_is_spread_over_the_whole_update(labelled in 2usize..6, others in 2usize..12) {
         let labels: Vec<_> = std::iter::repeat_n("a=x", labelled).chain(std::iter::repeat_n("", others)).collect();

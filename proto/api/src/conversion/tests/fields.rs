@@ -1,11 +1,13 @@
-//! Each field of v1beta1's specs has its place in v1alpha1. The apiserver drops fields that a schema does not have, without a
-//! word to most clients, and what the controller does without them may delete pods and claims.
+//! Each field of v1beta1's specs has a place in v1alpha1. The apiserver drops fields that a schema
+//! does not have, without a warning to most clients. Without these fields the controller may delete
+//! pods and claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Fields that v1alpha1's schema lacks, or has with other values, and why nothing is deleted for that.
+/// Fields that v1alpha1's schema lacks or has with other values, and why nothing is deleted because
+/// of them.
 const ELSEWHERE: [(&str, &str, &str); 12] = [
     (
         "CloneSet",
@@ -92,7 +94,7 @@ fn fields(schema: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// Whether one schema takes each value of the other, as far as the other does not describe its fields.
+/// Whether one schema accepts each value of the other, as far as the other describes its fields.
 fn takes_each_value(one: &Value, other: &Value) -> bool {
     let same = [
         "type",

@@ -1,4 +1,4 @@
-//! Objects and memories that somebody made to do harm.
+//! Objects and memories that a malicious user made.
 
 use serde_json::{Value, json};
 
@@ -84,7 +84,8 @@ fn a_memory_of_more_places_than_can_be_looked_at_ends_soon() {
 
 #[test]
 fn a_place_that_is_compared_with_many_items_costs_what_they_weigh() {
-    // Sixty kilobytes to compare with, and as many items as there is room for. Each was once compared with all of them.
+    // Sixty kilobytes to compare, and as many items as fit. Each was once compared with all of
+    // them.
     let mapped = format!("[{}0]", "0,".repeat(30_000));
     let place = format!(
         r#"{{"path":["spec","scaleStrategy","podsToDelete",0],"mapped":{mapped},"original":1}}"#

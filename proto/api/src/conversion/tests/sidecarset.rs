@@ -256,7 +256,8 @@ fn a_memory_that_contradicts_the_selector_is_forged() {
     );
 }
 
-/// SidecarSets of both versions that their types read, with what only the other version knows as well.
+/// SidecarSets of both versions that their types can read, including values that only the other
+/// version has.
 fn sidecarsets() -> BoxedStrategy<Value> {
     let selector = prop_oneof![
         Just(of("a")),

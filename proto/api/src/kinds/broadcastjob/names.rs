@@ -1,4 +1,4 @@
-//! Names that BroadcastJobs alone have.
+//! Names that only BroadcastJobs have.
 
 /// Labels.
 pub mod label {

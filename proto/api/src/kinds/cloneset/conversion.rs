@@ -1,4 +1,4 @@
-//! CloneSet: what v1beta1 has in fields of their own, v1alpha1 has in one type, a label and annotations.
+//! CloneSet: v1alpha1 has one type, a label and annotations for fields of v1beta1.
 //!
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
@@ -40,7 +40,7 @@ pub(crate) const MAPPING: Mapping = Mapping {
     is_read,
 };
 
-/// The annotations of v1alpha1 and their fields in v1beta1, and whether a percentage is a value too.
+/// The annotations of v1alpha1, their fields in v1beta1, and whether percentages are valid.
 const PREDOWNLOAD: [(&str, &str, bool); 3] = [
     (
         IMAGE_PREDOWNLOAD_PARALLELISM,
@@ -197,7 +197,8 @@ fn entry(metadata: &mut Object<'_>, field: &str, key: &str) -> Option<String> {
     metadata.get_mut(field)?.object()?.get(key)?.as_string()
 }
 
-/// An annotation as a field's value. `None` for what the field could not have: the annotation then stays.
+/// The value of an annotation as a field's value. `None` if it is invalid for the field: then the
+/// annotation stays.
 fn parse<'a>(text: &str, percentages: bool) -> Option<Json<'a>> {
     if let Ok(number) = text.parse::<i32>() {
         return (number >= 0).then(|| Json::owned(number.to_string()));
@@ -207,7 +208,8 @@ fn parse<'a>(text: &str, percentages: bool) -> Option<Json<'a>> {
     (percentages && whole).then(|| Json::string(text))
 }
 
-/// A field's value as an annotation. `None` if the annotation would not be read as the same field again.
+/// A field's value as an annotation. `None` if the annotation would not be converted back to the
+/// same value.
 fn print(value: &Json<'_>, percentages: bool) -> Option<String> {
     let text = value.as_string().unwrap_or_else(|| value.to_string());
     parse(&text, percentages).is_some().then_some(text)

@@ -1,4 +1,4 @@
-//! Advanced DaemonSet: three things have other places in v1beta1.
+//! Advanced DaemonSet: three values have other places in v1beta1.
 //!
 //! | v1alpha1 | v1beta1 |
 //! |---|---|

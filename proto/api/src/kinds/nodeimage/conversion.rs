@@ -17,7 +17,8 @@ pub(crate) const MAPPING: Mapping = Mapping {
     is_read,
 };
 
-/// The most values in the images of a NodeImage that are looked into. One that the controller writes has a quarter of it.
+/// The most values in the images of a NodeImage that are converted. The controller writes at most a
+/// quarter of it.
 const MOST_VALUES: usize = 65_536;
 
 fn to_v1alpha1(object: &mut Json<'_>) {

@@ -38,7 +38,7 @@ pub fn total_replicas(text: &str) -> Result<i32, &'static str> {
     number.ok_or("is no number from 1: correct or remove it")
 }
 
-/// An annotation of v1alpha1 that says nothing readable, or something else than the field that it is.
+/// An annotation of v1alpha1 that is unreadable or contradicts its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnnotationFault<'a> {
     /// Its key.
@@ -49,7 +49,8 @@ pub struct AnnotationFault<'a> {
     pub problem: &'static str,
 }
 
-/// The faults of a budget's annotations, beside what its fields say. A budget has them where it was written past the webhook.
+/// The faults of a budget's annotations in addition to its fields' faults. A budget has them if it
+/// was written past the webhook.
 pub fn annotation_faults<'a>(
     said: impl Fn(&str) -> Option<&'a str>,
     protects: Option<&[ProtectedOperation]>,

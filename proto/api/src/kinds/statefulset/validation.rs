@@ -40,7 +40,8 @@ pub(crate) fn faults(object: &Value) -> Vec<Violation> {
     found.0
 }
 
-/// What a StatefulSet whose claims follow its templates changes of these, beside the size: no claim can follow that.
+/// Changes of the claim templates of a StatefulSet whose claims follow its templates, except of the
+/// size, because no claim can follow them.
 pub(crate) fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
     let is_rolling = |set: &Value| {
         at(set, "spec.volumeClaimUpdateStrategy.type").and_then(Value::as_str)

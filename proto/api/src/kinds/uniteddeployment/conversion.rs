@@ -1,4 +1,5 @@
-//! UnitedDeployment: v1alpha1 reads as OpenKruise 1.9.0's, and takes what OpenKruise's later v1alpha1 says as well.
+//! UnitedDeployment: v1alpha1 is OpenKruise 1.9.0's, and accepts the fields of OpenKruise's later
+//! v1alpha1 as well.
 //!
 //! | v1alpha1 | v1beta1 |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The faults of UnitedDeployments that need no other object, and fields of their templates that do not count.
+//! The faults of UnitedDeployments that need no other object, and fields of their templates without
+//! effect.
 
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::rules::has_directive;
 
-/// What tells an element from others: the value of its key, or the whole text.
+/// The identity of an element: the value of its key, or the whole text.
 pub(super) fn identity(element: &Value, key: Option<&str>) -> String {
     key.map_or_else(
         || element.to_string(),

@@ -1,4 +1,4 @@
-//! What a strategic merge patch may say: directives, which lists are merged, and how a fault is named.
+//! The rules of a strategic merge patch: directives, merged lists, and the form of a fault.
 
 use std::fmt;
 
@@ -34,7 +34,8 @@ pub(super) const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 /// A patch that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidPatch {
-    /// Path of the field inside the patch, as in `spec.containers[1].env`; empty for the patch itself.
+    /// The path of the field in the patch, as in `spec.containers[1].env`; empty for the patch
+    /// itself.
     pub field: String,
     /// The value, the cause and the remedy.
     pub problem: String,

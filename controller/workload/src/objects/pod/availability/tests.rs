@@ -41,7 +41,7 @@ fn ready_counts_from_the_end_of_the_second_that_is_told() {
         (10, 11, Availability::Available),
         (0, 0, Availability::Available),
         (-1, 0, Availability::Available),
-        // The kubelet's clock is ahead of ours.
+        // The kubelet's clock is ahead of the controller's.
         (10, -5, wait(16)),
     ];
     for (min_ready_seconds, seconds, expected) in table {

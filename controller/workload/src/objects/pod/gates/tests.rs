@@ -42,7 +42,8 @@ fn only_what_nobody_has_touched_is_opened_and_it_is_said_when() {
     }
 }
 
-/// Where a word differs, the kubelet syncs the pod once more, and the new image comes up to a second later.
+/// If a word differs, the kubelet syncs the pod once more, and the new image starts up to a second
+/// later.
 #[test]
 fn ready_goes_in_the_kubelets_very_words() {
     let conditions = json!([

@@ -1,13 +1,15 @@
-//! A hook: labels and finalizers by which someone else holds a pod, or lets it go.
+//! A hook: labels and finalizers by which its owner holds or releases a pod.
 //!
-//! Before something is done to a pod, any one of them holds it. After it, all of them must be there for the pod to go on.
+//! Before an operation on a pod, any one of them holds the pod. After the operation, all of them
+//! must be there for the pod to go on.
 
 use berth_api::fields::lifecycle::LifecycleHook;
 
 use crate::objects::patch::pod::PodPatch;
 use crate::objects::pod::Pod;
 
-/// What of the hook the pod has, in words. Anything of it holds the pod before its deletion or its update.
+/// The labels and finalizers of the hook that the pod has, for messages. Any of them holds the pod
+/// before its deletion or update.
 pub fn present(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
     parts(hook, pod)
         .filter(|(_, is_there)| *is_there)
@@ -15,7 +17,8 @@ pub fn present(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
         .collect()
 }
 
-/// What of the hook the pod lacks, in words. Anything of it keeps the pod from state Normal after its creation or update.
+/// The labels and finalizers of the hook that the pod lacks, for messages. Any missing one keeps
+/// the pod from state Normal after its creation or update.
 pub fn missing(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
     parts(hook, pod)
         .filter(|(_, is_there)| !*is_there)

@@ -61,8 +61,8 @@ fn the_highest_priority_goes_first_and_what_is_busy_is_waited_for() {
         Option<&'a [&'a str]>,
     );
 
-    // What changes; what an update before has not finished => what changes now, what later, what must be ready before
-    // that, and the batch that is recorded.
+    // The changes; the unfinished rest of an earlier update => the changes now, the later ones, the
+    // containers that must be ready before them, and the recorded batch.
     let table: [Row; 12] = [
         (
             &["first", "third", "free"],
@@ -253,7 +253,8 @@ fn the_next_batch_waits_for_what_is_not_below_it() {
     let below = after(&["second"], &["first", "third"], &["first"], &none);
     assert_eq!(below, goes("second", json!(["second", "third"])));
 
-    // The node knows of a newer container than the pod's status shows: what is ready is the one before.
+    // The node reports a newer container than the pod's status shows, so that the ready container
+    // is the old one.
     for (attempt, expected) in [
         (None, goes("second", Value::Null)),
         (Some(1), goes("second", Value::Null)),

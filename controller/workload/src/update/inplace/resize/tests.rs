@@ -14,7 +14,7 @@ fn burstable() -> Value {
     json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}})
 }
 
-/// What a change of the resources comes to, in words: what is written, or the fields that are in the way.
+/// The result of a change of resources, as text: the writes, or the fields that prevent it.
 fn outcome(old: Value, new: Value, ability: Ability) -> String {
     match between(&template(old), &template(new), ability) {
         Change::Recreate { fields } => fields
@@ -148,7 +148,8 @@ fn the_policy_of_the_resource_says_whether_the_container_restarts() {
     }
 }
 
-/// A container whose memory restarts it, with these resources: requests of cpu and memory, then limits.
+/// A container that restarts for memory, with these resources: requests of cpu and memory, then
+/// limits.
 fn restarting(name: &str, [cpu, memory, cpu_limit, memory_limit]: [&str; 4]) -> Value {
     let amounts = |cpu: &str, memory: &str| {
         let given = [("cpu", cpu), ("memory", memory)]

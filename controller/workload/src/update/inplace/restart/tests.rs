@@ -164,7 +164,8 @@ fn without_daemons_only_a_new_pod_has_new_containers() {
     );
 }
 
-/// A pod whose container `main` has this status beside its name, and `side` runs as `s2`.
+/// A pod with this status of container `main`, in addition to its name. Its container `side` runs
+/// as `s2`.
 fn pod(main: Value, record: Option<&State>) -> Pod {
     let mut status = json!({"name": "main"});
     status

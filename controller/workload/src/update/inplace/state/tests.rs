@@ -45,7 +45,8 @@ fn what_a_container_was_made_from_is_known_of_itself_or_of_a_settled_pod() {
             false,
             "",
         ),
-        // It is the container from before the update that is under way: what was true of it is true.
+        // The container is the one from before the update under way, so that its recorded facts
+        // stay true.
         (
             "this very container is recorded",
             recorded("c://1", "web:0"),

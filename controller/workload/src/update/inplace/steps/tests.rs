@@ -110,7 +110,7 @@ fn told(next: &Next) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// An update before, of which something is left to prove; of no container where it restarted none.
+/// An earlier update with something left to prove; without containers if it restarted none.
 fn patched(containers: &[&str], verdict: Verdict) -> Phase {
     let before = |name: &&str| ((*name).to_owned(), Before::default());
     let state = State {
@@ -428,7 +428,7 @@ fn an_update_is_under_way_by_its_state_or_its_gate_and_in_service_by_both() {
         (Gate::Open, Label::Updating(1), true, true),
         (Gate::Closed(1), Label::Updating(1), true, false),
         (Gate::Closed(1), Label::Normal, true, false),
-        // Without a gate nothing tells whether it serves.
+        // Without a gate, nothing shows whether the pod serves.
         (Gate::None, Label::Updating(1), true, false),
         (Gate::None, Label::Normal, false, false),
     ];

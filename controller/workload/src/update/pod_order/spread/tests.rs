@@ -52,7 +52,7 @@ fn crowded_domains_give_first() {
             &["n1", "n1", "n2", "n1"],
             "dbca",
         ),
-        // Three in zone z1, one in z2: the zone gives two before its last and the other's are equal.
+        // Three in zone z1, one in z2: two of z1 leave first, and then the zones are equal.
         (&["zone"], &["n1", "n2", "n1", "n3"], "cbda"),
         // Within a zone the doubled-up node gives first, even the older pod.
         (&["zone"], &["n1", "n1", "n2"], "bca"),

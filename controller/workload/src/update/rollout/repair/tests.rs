@@ -79,7 +79,8 @@ fn broken_first(numbers: &Numbers, held: &[Held]) -> Vec<Held> {
 
 #[test]
 fn repairs_by_case() {
-    // replicas, maxUnavailable; old broken, old that serve, updated that serve, updated that fail => updated now: broken, serving
+    // replicas, maxUnavailable; old broken, old serving, updated serving, updated failing =>
+    // updated now: broken, serving
     let table = [
         ((5, 1), (3, 2, 0, 0), (3, 0)),
         ((5, 1), (5, 0, 0, 0), (5, 0)),
@@ -89,7 +90,7 @@ fn repairs_by_case() {
         ((5, 1), (2, 2, 0, 1), (0, 0)),
         ((5, 3), (2, 2, 0, 1), (2, 0)),
         ((5, 1), (0, 5, 0, 0), (0, 1)),
-        // Missing pods cannot be created, for want of quota: what is broken is repaired all the same.
+        // A quota prevents the creation of missing pods; broken pods are repaired nevertheless.
         ((5, 1), (3, 0, 0, 0), (3, 0)),
         ((5, 0), (2, 3, 0, 0), (2, 0)),
     ];
@@ -121,7 +122,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// A revision that fails from the first pod on takes what was broken, and then no more than `maxUnavailable` pods.
+    /// A revision that fails from the first pod on gets the broken pods, and then at most
+    /// `maxUnavailable` pods.
     #[test]
     fn a_bad_image_never_takes_what_serves(
         held in prop::collection::vec(any_pod(), 1..12), max_unavailable in 0usize..4, missing in 0usize..3,

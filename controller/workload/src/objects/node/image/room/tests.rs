@@ -10,7 +10,7 @@ use json_patch::merge;
 struct Node(NodeImage);
 
 impl Node {
-    /// As many of the images or tags as there is room for, and why there is no more.
+    /// Adds as many images or tags as fit, and returns why no more fit.
     fn fill(
         &mut self,
         namespace: &str,

@@ -128,15 +128,16 @@ pub fn connect(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client
 
 /// Reads one object, as a slim type or whole.
 ///
-/// # Errors The server's answer, or a failure of the connection; `code` 404 if the object does not
-/// exist.
+/// # Errors
+/// The server's answer, or a failure of the connection; `code` 404 if the object does not exist.
 pub async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failed> {
     get_within(client, path, LARGEST_ANSWER).await
 }
 
 /// Reads one object whose answer has at most `most` bytes.
 ///
-/// # Errors As [`get`], or the answer is larger.
+/// # Errors
+/// As [`get`], or the answer is larger.
 pub async fn get_within<T: DeserializeOwned>(
     client: &Client,
     path: &str,

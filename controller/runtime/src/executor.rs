@@ -122,8 +122,8 @@ impl Executor {
 
     /// Writes the difference between two statuses of an object. Returns whether it wrote.
     ///
-    /// # Errors The server refused the write or did not answer; then the store still has the old
-    /// status.
+    /// # Errors
+    /// The server refused the write or did not answer; then the store still has the old status.
     pub async fn write_status(
         &self,
         resource: &Resource,

@@ -31,8 +31,7 @@ use limits::limits;
 /// The objects that a feed follows, and how.
 #[derive(Clone)]
 pub struct Options<T> {
-    /// The kind, if objects of several kinds are read into one type; otherwise the kind of the
-    /// type.
+    /// The kind of the objects, if the type can be read from several kinds.
     pub resource: Resource,
     /// One namespace; empty for all.
     pub namespace: String,
@@ -98,7 +97,8 @@ pub async fn run<T: Object>(
 
 /// Lists once into the store, without a watch, for commands that read once and end.
 ///
-/// # Errors The server's answer, or a failure of the connection.
+/// # Errors
+/// The server's answer, or a failure of the connection.
 pub async fn load<T: Object>(
     client: Client,
     store: Arc<Store<T>>,
@@ -138,7 +138,7 @@ struct Feed<T> {
     force: bool,
     /// Whether anything was received since the last failure.
     progress: bool,
-    /// How often in a row the server said that it does not know the kind.
+    /// How many times in a row the server said that it does not know the kind.
     unknown: u32,
     /// Whether a watch was cut short, so that the server of the next watch may have another
     /// history.
@@ -304,8 +304,7 @@ impl<T: Object> Feed<T> {
 
     /// Removes an object that was deleted in this version.
     fn remove(&self, (namespace, name): (&str, &str), uid: Option<&str>, version: &str) {
-        // The deletion is noted first, because no decision may see the object gone while the
-        // deletion is not noted.
+        // Noted first, because no decision may see the object gone before the deletion is noted.
         self.store.note_deletion(version);
         self.store.remove(namespace, name, uid);
     }
@@ -369,7 +368,7 @@ fn is_told(position: Option<&str>, version: &str) -> bool {
 }
 
 const WENT_BACK: &str = "the server's history went backwards, was etcd restored? Listing again";
-/// After so many answers in a row the kind counts as missing.
+/// After this many answers in a row the kind counts as missing.
 const NOT_SERVED_AFTER: u32 = 2;
 /// A watch that the server ends earlier than this is a sign of trouble.
 const MIN_WATCH: Duration = Duration::from_secs(5);

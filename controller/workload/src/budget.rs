@@ -125,7 +125,8 @@ impl Rules {
     /// Reads a budget: its spec, and annotations of v1alpha1 that bypassed the webhook and could
     /// not become fields.
     ///
-    /// # Errors As [`Self::of`], or the value of such an annotation is invalid.
+    /// # Errors
+    /// As [`Self::of`], or the value of such an annotation is invalid.
     pub fn of_budget(budget: &PodUnavailableBudget) -> Result<Self, Fault> {
         let (spec, annotations) = (&budget.spec, budget.metadata.annotations.as_ref());
         let protects = Some(&*spec.protect_operations).filter(|named| !named.is_empty());
@@ -275,7 +276,8 @@ impl Amount {
     /// How many of `total` pods must be available. Percentages are rounded up, both of
     /// `maxUnavailable` and of `minAvailable`.
     ///
-    /// # Errors The amount is negative or not a percentage.
+    /// # Errors
+    /// The amount is negative or not a percentage.
     pub fn desired(&self, total: usize) -> Result<usize, String> {
         match self {
             Self::MaxUnavailable(most) => {

@@ -105,7 +105,7 @@ pub mod annotation {
     /// *Berth.* In a pod template, a time as of RFC 3339: if it differs from a pod's, all
     /// containers of the pod restart in place.
     pub const RESTARTED_AT: &str = "apps.kruise.io/restarted-at";
-    /// On a revision of a CloneSet: the hash of the claim templates at that time; empty without any.
+    /// On a revision of a CloneSet: the hash of its claim templates; empty without any.
     pub const VOLUME_CLAIM_TEMPLATE_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
     /// *Berth.* On a claim of a CloneSet that does not reuse claims: no pod has used it yet, so
     /// that the next one may.
@@ -119,7 +119,7 @@ pub mod annotation {
     /// On a pod, `"true"`: all its containers may start.
     pub const CONTAINER_LAUNCH_PRIORITY_COMPLETED: &str =
         "apps.kruise.io/container-launch-priority-completed";
-    /// *Berth.* On a pod whose containers start in order: the lowest priority that may start already.
+    /// *Berth.* On a pod whose containers start in order: the lowest priority that may start now.
     pub const LAUNCHED_PRIORITY: &str = "apps.kruise.io/berth-launched-priority";
     /// On a StatefulSet, `"true"`: the controller creates, changes and deletes a PersistentPodState
     /// of its name by these annotations.
@@ -151,7 +151,7 @@ pub mod annotation {
     pub const HOLD_PREFIX: &str = "hold.policy.kruise.io/";
     /// On a pod: the PersistentPodState that decides where it runs.
     pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-pod-state";
-    /// *Berth.* On a PersistentPodState: pods whose records are dropped, separated by commas, or `*`.
+    /// *Berth.* On a PersistentPodState: pods whose records are dropped, comma-separated, or `*`.
     pub const FORGET_POD_STATES: &str = "kruise.io/forget-pod-states";
     /// On a pod, JSON by name of a SidecarSet: the SidecarSet's containers in the pod, and their
     /// revision. On a SidecarSet the hash alone.

@@ -219,7 +219,8 @@ impl Limits {
 
     /// Checks whether a field's text may be parsed.
     ///
-    /// # Errors The field, its size, the limit, and the remedy.
+    /// # Errors
+    /// The field, its size, the limit, and the remedy.
     pub fn check(&self, field: &str, text: &str) -> Result<(), String> {
         if text.len() > self.bytes {
             let or_raise = if self.by_flag {
@@ -254,8 +255,9 @@ impl Limits {
     /// the status of a Kubernetes kind. The text must have no managed fields
     /// ([`without_managed_fields`]).
     ///
-    /// # Errors As [`Limits::check`]; an object that cannot be measured, for example with a
-    /// duplicate field, is refused.
+    /// # Errors
+    /// As [`Limits::check`]; an object that cannot be measured, for example with a duplicate field,
+    /// is refused.
     pub fn check_object(&self, object: &str) -> Result<(), String> {
         let parts = serde_json::from_str::<Parts<'_>>(object);
         let Parts {

@@ -17,7 +17,8 @@ pub fn any(port: u16) -> SocketAddr {
 /// Listens on an address. `[::]` means all addresses of both families; without IPv6, all IPv4
 /// addresses.
 ///
-/// # Errors The port is taken or not permitted, or the address is not one of this machine's.
+/// # Errors
+/// The port is taken or not permitted, or the address is not one of this machine's.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     if address.ip() != Ipv6Addr::UNSPECIFIED {
         return TcpListener::bind(address).await;

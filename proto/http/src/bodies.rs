@@ -91,7 +91,8 @@ where
     /// Reads the body to its end within this time. It keeps the beginning and discards the rest, so
     /// that it needs no memory of the budget. A caller that still sends may not see an answer.
     ///
-    /// # Errors The body is too slow or broken.
+    /// # Errors
+    /// The body is too slow or broken.
     pub async fn skim(mut self, deadline: Duration) -> Result<Vec<u8>, BodyError> {
         let (end, mut read) = (Instant::now() + deadline, 0);
         while let Some(data) = self.next(end).await? {
@@ -190,7 +191,8 @@ impl Bodies {
     /// Reads the beginning of a body, which needs no memory of the budget. If the body announces to
     /// be too large, nothing is read.
     ///
-    /// # Errors The body is too slow or broken.
+    /// # Errors
+    /// The body is too slow or broken.
     pub async fn begin<B>(&self, body: B) -> Result<Begun<B>, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,

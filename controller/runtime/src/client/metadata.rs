@@ -98,7 +98,8 @@ pub(crate) async fn page(
 /// takes a permit of `pages`, so that the permits limit the pages in memory, and long lists delay
 /// short ones by a page at a time.
 ///
-/// # Errors The server's answer, or a failure of the connection.
+/// # Errors
+/// The server's answer, or a failure of the connection.
 pub async fn identities(
     client: &Client,
     resource: &Resource,

@@ -122,7 +122,8 @@ struct ListMeta {
 
 /// Decodes a line of a watch. An object that exceeds the limits is unreadable.
 ///
-/// # Errors The line is not an event.
+/// # Errors
+/// The line is not an event.
 pub fn event<T: DeserializeOwned>(
     line: &[u8],
     limits: Option<&Limits>,
@@ -171,7 +172,8 @@ pub fn event<T: DeserializeOwned>(
 
 /// Decodes a page of a list. An object that exceeds the limits is unreadable.
 ///
-/// # Errors The text is not a list.
+/// # Errors
+/// The text is not a list.
 pub fn page<T: DeserializeOwned>(body: &[u8], limits: Option<&Limits>) -> Result<Page<T>, Failed> {
     let broken = |error| Failed {
         message: format!("not a list: {error}"),
@@ -197,7 +199,8 @@ pub fn page<T: DeserializeOwned>(body: &[u8], limits: Option<&Limits>) -> Result
 /// Decodes one object. Its size is checked before it is parsed, because a template as a tree may
 /// take a hundred times its text.
 ///
-/// # Errors The type cannot read it, or it exceeds a limit.
+/// # Errors
+/// The type cannot read it, or it exceeds a limit.
 pub(crate) fn one<T: DeserializeOwned>(text: &str, limits: Option<&Limits>) -> Result<T, Box<Odd>> {
     let read = || {
         let Some(limits) = limits.filter(|limits| !limits.is_light(text)) else {

@@ -78,7 +78,8 @@ pub fn told(keeps: &Result<(), Without>, name: &str, now: Timestamp) -> Conditio
 /// Whether a budget of Berth keeps a native budget. `all` are the budgets of its namespace that ask
 /// for one, including this one; `natives` are all native budgets of the namespace.
 ///
-/// # Errors The reason why it keeps none.
+/// # Errors
+/// The reason why it keeps none.
 pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(), Without> {
     let is_mine = |native: &NativeBudget| controller(native) == Some(me.uid.as_str());
     let is_ours = |native: &NativeBudget| {

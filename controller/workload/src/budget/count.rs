@@ -66,8 +66,9 @@ impl View {
     /// How many pods are expected. A `minAvailable` that is a number does not depend on them: if no
     /// workload says how many pods it wants, the existing pods count as expected.
     ///
-    /// # Errors The amount is a percentage or `maxUnavailable` and the number is unknown, or the
-    /// pods that the budget holds are unknown.
+    /// # Errors
+    /// The amount is a percentage or `maxUnavailable` and the number is unknown, or the pods that
+    /// the budget holds are unknown.
     pub fn expected_by(&self, rules: &Rules) -> Result<Expected, Unknown> {
         match &self.expected {
             Err(_) if rules.selector.is_some() && !rules.amount.depends_on_total() => {

@@ -61,7 +61,8 @@ fn number(number: i32) -> usize {
 impl Brings {
     /// The own pods of a budget that federates others.
     ///
-    /// # Errors The budget has not counted its pods.
+    /// # Errors
+    /// The budget has not counted its pods.
     pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Result<Self, Silence> {
         let status = budget
             .status
@@ -84,7 +85,8 @@ impl Brings {
 
     /// The contribution of a PodUnavailableBudget.
     ///
-    /// # Errors The budget has not counted its pods, or the number of expected pods is unknown.
+    /// # Errors
+    /// The budget has not counted its pods, or the number of expected pods is unknown.
     pub fn of_unavailable(budget: &PodUnavailableBudget) -> Result<Self, Silence> {
         let status = budget
             .status
@@ -116,7 +118,8 @@ impl Brings {
     /// The contribution of a native budget: the numbers of Kubernetes, less what the eviction API
     /// has granted since.
     ///
-    /// # Errors Kubernetes has not counted the pods.
+    /// # Errors
+    /// Kubernetes has not counted the pods.
     pub fn of_native(budget: &NativeBudget) -> Result<Self, Silence> {
         let status = &budget.status;
         if status.observed_generation != budget.metadata.generation
@@ -207,7 +210,8 @@ impl Told {
     /// pods, at most the reported contribution: only the leader knows whether newly counted pods
     /// are counted elsewhere.
     ///
-    /// # Errors The leader has reported nothing on this budget.
+    /// # Errors
+    /// The leader has reported nothing on this budget.
     pub fn bring(&self, origin: &Origin, now: Brings) -> Result<Brings, Silence> {
         let now = now.without(self.shared);
         if !self.may_share {
@@ -239,8 +243,9 @@ impl Whole {
     /// Computes the sums from the expected own pods, the own pods that always stay, and the
     /// contributions of the other budgets.
     ///
-    /// # Errors A contribution is unknown, and without its expected pods the number that must be
-    /// healthy is unknown.
+    /// # Errors
+    /// A contribution is unknown, and without its expected pods the number that must be healthy is
+    /// unknown.
     pub fn of(
         amount: &Amount,
         (expected, floor): (usize, usize),

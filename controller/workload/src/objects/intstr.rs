@@ -15,8 +15,8 @@ pub enum Round {
 
 /// The absolute number of `value` out of `total`.
 ///
-/// # Errors The fault of the value, as a sentence: a negative number, or a string that is not a
-/// percentage.
+/// # Errors
+/// The fault of the value, as a sentence: a negative number, or a string that is not a percentage.
 pub fn resolve(value: &IntOrString, total: usize, round: Round) -> Result<usize, String> {
     match value {
         IntOrString::Int(number) => usize::try_from(*number)

@@ -18,7 +18,8 @@ pub struct Ordinals {
 impl Ordinals {
     /// The ordinals of a spec: this many, from a first one on, without these entries.
     ///
-    /// # Errors The field below `spec`, and its fault.
+    /// # Errors
+    /// The field below `spec`, and its fault.
     pub fn of_spec(
         replicas: Option<i32>,
         start: i32,

@@ -35,7 +35,7 @@ pub const PODS: Resource = Resource::new("", "v1", "pods", "Pod");
 /// Claims.
 pub const CLAIMS: Resource =
     Resource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
-/// Pod templates, created only as a dry run: the apiserver's own validation of a workload's template.
+/// Pod templates, created only as a dry run, so that the apiserver validates a workload's template.
 pub const POD_TEMPLATES: Resource = Resource::new("", "v1", "podtemplates", "PodTemplate");
 /// ConfigMaps.
 pub const CONFIG_MAPS: Resource = Resource::new("", "v1", "configmaps", "ConfigMap");
@@ -188,8 +188,9 @@ impl Resource {
 
     /// The path of one object.
     ///
-    /// # Errors The namespace is no DNS label, or the name no DNS subdomain: in a path they could
-    /// name another resource.
+    /// # Errors
+    /// The namespace is no DNS label, or the name no DNS subdomain: in a path they could name
+    /// another resource.
     pub fn path(&self, namespace: &str, name: &str) -> Result<String, InvalidName> {
         Ok(format!(
             "{}/{}",

@@ -77,7 +77,8 @@ impl Selector {
 
     /// Parses a selector in one line, the form of a scale's selector.
     ///
-    /// # Errors The invalid part, as a sentence.
+    /// # Errors
+    /// The invalid part, as a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
         let mut rest = text.trim();

@@ -18,7 +18,8 @@ use crate::update::inplace::steps;
 
 /// The priorities of the template's containers. `None` if nothing orders them.
 ///
-/// # Errors The field below `spec`, and its fault.
+/// # Errors
+/// The field below `spec`, and its fault.
 pub fn priorities(template: &Value) -> Result<Option<Vec<i32>>, (&'static str, String)> {
     let containers = template["spec"]["containers"]
         .as_array()

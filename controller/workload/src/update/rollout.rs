@@ -30,7 +30,8 @@ pub struct Wanted {
     pub updates: bool,
     /// A raised partition brings updated pods back to the old revision.
     pub rolls_back: bool,
-    /// Pods that a hook holds before deletion do not count (`scaleStrategy.excludePreparingDelete`).
+    /// Whether pods that a hook holds before deletion do not count
+    /// (`scaleStrategy.excludePreparingDelete`).
     pub exclude_preparing_delete: bool,
 }
 

@@ -6,7 +6,8 @@ use super::{DOCKER_HUB, Parts, split_registry};
 /// `registry:5000/app`), and the tag, by default `latest`. A digest takes the tag's place and
 /// precedence.
 ///
-/// # Errors The invalid part of the reference, as a sentence.
+/// # Errors
+/// The invalid part of the reference, as a sentence.
 pub fn split(reference: &str) -> Result<(String, String), String> {
     let wrong = |what: String| Err(format!("{reference:?} is no image reference: {what}"));
     let Parts {

@@ -85,8 +85,8 @@ struct Typed {
 /// Converts the text of an object of one of Berth's kinds to another version. Of the metadata, only
 /// labels and annotations may change.
 ///
-/// # Errors The kind or version of the object is unknown. The content of the object never causes an
-/// error.
+/// # Errors
+/// The kind or version of the object is unknown. The content of the object never causes an error.
 pub fn convert(object: &str, desired_api_version: &str) -> Result<String, ConversionError> {
     let Ok(Typed { api_version, kind }) = serde_json::from_str(object) else {
         return Err(ConversionError::NoObject {

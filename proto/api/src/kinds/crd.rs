@@ -38,7 +38,8 @@ pub enum CrdError {
 /// All definitions, without conversion. An installer adds `spec.conversion` to definitions with
 /// several versions.
 ///
-/// # Errors Types and rules contradict each other.
+/// # Errors
+/// Types and rules contradict each other.
 pub fn definitions() -> Result<Vec<Value>, CrdError> {
     kinds::TABLE
         .iter()

@@ -101,14 +101,16 @@ impl Kind {
 
 /// [`Kind::read`] of a type.
 ///
-/// # Errors The text is not an object of this type.
+/// # Errors
+/// The text is not an object of this type.
 pub(crate) fn read<T: DeserializeOwned>(object: &str) -> Result<(), serde_json::Error> {
     serde_json::from_str::<T>(object).map(drop)
 }
 
 /// [`Kind::spec`] of a type.
 ///
-/// # Errors The text is not an object of this type.
+/// # Errors
+/// The text is not an object of this type.
 pub(crate) fn spec<T: DeserializeOwned + Serialize>(
     object: &str,
 ) -> Result<Value, serde_json::Error> {

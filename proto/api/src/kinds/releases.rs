@@ -80,7 +80,8 @@ impl std::fmt::Debug for OlderKind {
 impl OlderKind {
     /// The fields that the release does not keep of an object, given as the text of its v1beta1.
     ///
-    /// # Errors The object is not of this kind.
+    /// # Errors
+    /// The object is not of this kind.
     pub fn losses(&self, object: &str) -> Result<Vec<Loss>, Unreadable> {
         let before = (self.kind.spec)(object)?;
         let older = convert::convert(object, &self.kind.api_version(Version::V1Alpha1))?;

@@ -72,7 +72,8 @@ fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
 /// Reduces an object's metadata to what decisions read: managed fields and the annotations that
 /// pods lose, too, are removed.
 ///
-/// # Errors The remaining metadata is too large.
+/// # Errors
+/// The remaining metadata is too large.
 pub fn slim(metadata: &mut ObjectMeta) -> Result<(), String> {
     metadata.managed_fields = None;
     if let Some(annotations) = &mut metadata.annotations {
@@ -128,7 +129,8 @@ impl Metadata {
 impl Pod {
     /// Reads a pod from JSON text, and checks its size first.
     ///
-    /// # Errors The text is too large or no valid pod.
+    /// # Errors
+    /// The text is too large or no valid pod.
     pub fn read(text: &str) -> Result<Self, String> {
         Limits::check_pod(text)?;
         serde_json::from_str(text).map_err(|error| {

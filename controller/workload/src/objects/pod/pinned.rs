@@ -37,7 +37,8 @@ struct Field {
 
 /// Reads the affinity of a pod: the single node that a term names by `metadata.name`.
 ///
-/// # Errors The deserializer's, for an invalid affinity.
+/// # Errors
+/// The deserializer's, for an invalid affinity.
 pub fn to_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
     let affinity = Option::<Affinity>::deserialize(deserializer)?.unwrap_or_default();
     let terms = affinity

@@ -200,7 +200,8 @@ pub fn has_next(state: &State) -> bool {
 /// The write of the next batch, once this one is proven. `revision` is the revision in the pod's
 /// label, if it is known.
 ///
-/// # Errors The reason to wait: a container that is not ready.
+/// # Errors
+/// The reason to wait: a container that is not ready.
 pub fn next(
     pod: &Pod,
     state: &State,

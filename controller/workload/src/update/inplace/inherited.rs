@@ -56,7 +56,7 @@ pub fn rest_of_grace(pod: &Pod, now: Timestamp) -> SignedDuration {
         .and_then(|state| state.update_timestamp)
         .unwrap_or(Timestamp::UNIX_EPOCH);
     let passed = now.duration_since(since);
-    // A wrong clock in the past must not hold the pod out of service for the length of the error.
+    // A clock that was set back must not keep the pod out of service for that long.
     if passed.is_negative() {
         return SignedDuration::ZERO;
     }

@@ -140,8 +140,7 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
                 .or_else(|| closed(pod)?.last_transition_time)
                 .unwrap_or(Timestamp::UNIX_EPOCH);
             let drained = now.duration_since(since);
-            // A wrong clock in the past must not hold the pod out of service for the length of the
-            // error.
+            // A clock that was set back must not keep the pod out of service for that long.
             if drained.is_negative() || drained >= update.grace {
                 Next::Write(patch_spec(pod, phase, update, !is_marked(pod), now))
             } else {

@@ -3,7 +3,7 @@
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
 //! | `updateStrategy.type` OnDelete | `updateStrategy.type` OnDelete |
-//! | `updateStrategy.type`, any other | `updateStrategy.type` RollingUpdate and `rollingUpdate.podUpdatePolicy` |
+//! | `updateStrategy.type`, others | type RollingUpdate and `rollingUpdate.podUpdatePolicy` |
 //! | other fields of `updateStrategy` | the same under `rollingUpdate` |
 //! | `scaleStrategy.disablePVCReuse` | the opposite of `scaleStrategy.enablePVCReuse` |
 //! | a label | `scaleStrategy.excludePreparingDelete` |

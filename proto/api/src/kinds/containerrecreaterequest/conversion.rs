@@ -3,7 +3,7 @@
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
 //! | annotation `crr.apps.kruise.io/sync-container-statuses` | `status.containerStatusSnapshot` |
-//! | annotation `crr.apps.kruise.io/unready-acquired` | `status.conditions`, the time of `PreRecreateGrace` |
+//! | annotation `crr.apps.kruise.io/unready-acquired` | the time of condition `PreRecreateGrace` |
 //!
 //! An annotation becomes a part of an existing status and never makes a status, because every user
 //! who creates a request can write its annotations.
@@ -113,7 +113,7 @@ fn to_v1alpha1(object: &mut Json<'_>) {
     }
 }
 
-/// The list of containers as both versions write it; `None` for anything else, and for an empty one.
+/// The list of containers as both versions write it; `None` for another value or an empty list.
 fn snapshot(text: &str) -> Option<String> {
     let list: Vec<ContainerStatusSnapshot> = serde_json::from_str(text).ok()?;
     (!list.is_empty() && list.len() <= MAX_RECREATED_CONTAINERS)

@@ -90,7 +90,8 @@ struct SlimContainerStatus {
 
 /// Parses a pod or a node, with the fields that [`node_of`] and [`fill`] read.
 ///
-/// # Errors It exceeds a limit of pods, or is no such object.
+/// # Errors
+/// It exceeds a limit of pods, or is no such object.
 pub fn read(text: &str) -> Result<Value, String> {
     Limits::check_pod(text)?;
     // The parser's message may quote a value of any length.

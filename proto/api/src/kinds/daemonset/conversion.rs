@@ -3,7 +3,7 @@
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
 //! | an annotation | `scaleStrategy.partitionedScaling` |
-//! | `rollingUpdateType` Surging | Standard with `maxSurge` 1 and `maxUnavailable` 0, where these are absent |
+//! | `rollingUpdateType` Surging | Standard; `maxSurge` 1, `maxUnavailable` 0 where absent |
 //! | `status.daemonSetHash` | `status.updateRevision` |
 
 use crate::conversion::Mapping;

@@ -2,7 +2,7 @@
 //!
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
-//! | `namespace` | `namespaceSelector.matchLabels["kubernetes.io/metadata.name"]`, in place of another selector |
+//! | `namespace` | only `namespaceSelector.matchLabels["kubernetes.io/metadata.name"]` |
 //! | `namespaceSelector` | `namespaceSelector` |
 //! | a label | `customVersion` |
 //!

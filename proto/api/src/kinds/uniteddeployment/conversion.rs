@@ -3,7 +3,7 @@
 //!
 //! | v1alpha1 | v1beta1 |
 //! |---|---|
-//! | `template.cloneSetTemplate` as a v1alpha1 CloneSet, or as a v1beta1 one | as a v1beta1 CloneSet |
+//! | `template.cloneSetTemplate`, a v1alpha1 or a v1beta1 CloneSet | as a v1beta1 CloneSet |
 //! | `status.subsetReplicas` | `replicas` in `status.subsetStatuses` |
 //! | `status.updateStatus.currentPartitions` | `partition` in `status.subsetStatuses` |
 //! | `status.updateStatus.updatedRevision` | `status.updatedRevision` |

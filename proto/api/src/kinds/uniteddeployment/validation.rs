@@ -43,7 +43,7 @@ pub(crate) fn faults(object: &Value) -> Vec<Violation> {
     found.0
 }
 
-/// The controller and the workload find the pods of a subset by labels that its patch cannot change.
+/// The controller and the workload find a subset's pods by labels, which its patch cannot change.
 fn labels(subset: &Value, own: Option<&Value>, path: &str, found: &mut Violations) {
     let patch = at(subset, "patch.metadata.labels").and_then(Value::as_object);
     for (key, value) in patch.into_iter().flatten() {

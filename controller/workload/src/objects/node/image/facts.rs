@@ -88,7 +88,8 @@ pub fn facts(node: &NodeImage, pod: &Pod) -> NodeFacts {
     facts
 }
 
-/// The last part of an image's name, without tag and digest: `nginx` of `docker.io/library/nginx:1.27`.
+/// The last part of an image's name, without tag and digest: `nginx` of
+/// `docker.io/library/nginx:1.27`.
 fn last_name(reference: &str) -> &str {
     let last = reference.rsplit('/').next().unwrap_or_default();
     last.split([':', '@']).next().unwrap_or_default()

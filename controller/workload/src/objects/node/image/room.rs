@@ -61,7 +61,8 @@ impl<'a> Wish<'a> {
 
 /// Whether the NodeImage has space for one more pull of the namespace.
 ///
-/// # Errors The limit that is reached.
+/// # Errors
+/// The limit that is reached.
 pub fn room(node: &NodeImage, wish: &Wish<'_>) -> Result<(), Full> {
     let images = &node.spec.images;
     let image = images.get(wish.image);

@@ -35,9 +35,9 @@ pub enum Next {
 
 /// The keys of one controller, and the settings for reconciling them.
 pub struct Driver<K> {
-    /// For logs.
+    /// Its name in logs.
     pub controller: &'static str,
-    /// Where the keys come from.
+    /// The source of the keys.
     pub queue: Arc<Queue<K>>,
     /// How many keys may be worked on at the same time.
     pub workers: usize,

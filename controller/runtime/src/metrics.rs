@@ -82,7 +82,7 @@ struct Feeds {
     missing: Family<KindLabels, Gauge>,
 }
 
-/// What a driver counts.
+/// The series of a driver.
 #[derive(Clone)]
 pub struct DriverMetrics {
     pub(crate) done: Counter,
@@ -95,7 +95,7 @@ pub struct DriverMetrics {
     pub(crate) active: Gauge,
 }
 
-/// What a queue counts.
+/// The series of a queue.
 #[derive(Clone)]
 pub struct QueueMetrics {
     pub(crate) depth: Gauge,
@@ -118,7 +118,7 @@ impl QueueMetrics {
     }
 }
 
-/// What a feed counts.
+/// The series of a feed.
 #[derive(Clone, Default)]
 pub struct FeedMetrics {
     pub(crate) events: Counter,

@@ -1,4 +1,4 @@
-//! What every object has, however slim its type: a resource, a name, a uid and a version.
+//! The common parts of all slim object types: a resource, a name, a uid and a version.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 /// An object that a [`crate::Store`] can keep. Implement it on a type with only the needed fields.
 pub trait Object: DeserializeOwned + Send + Sync + 'static {
-    /// Where the apiserver serves it.
+    /// The resource that the apiserver serves it as.
     const RESOURCE: Resource;
 
     /// Namespace, empty for cluster-scoped objects.
@@ -29,7 +29,7 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
 
 /// An object with an owner, by which a [`crate::Store`] finds it ([`crate::Store::owned_by`]).
 pub trait Owned: Object {
-    /// What the object says of the owner under which it is found.
+    /// The reference to the owner under which the object is found.
     fn owner(&self) -> Option<Reference<'_>>;
 }
 

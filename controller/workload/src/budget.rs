@@ -81,7 +81,7 @@ pub enum Amount {
 pub struct Fault {
     /// The field.
     pub field: Cow<'static, str>,
-    /// What is wrong, and the remedy.
+    /// The fault, and the remedy.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a workload does with its pods: create, update in place, replace, restart and let go.
+//! The operations of a workload on its pods: create, update in place, replace, restart and release.
 
 pub mod inplace;
 pub mod launch;

@@ -156,7 +156,7 @@ pub mod annotation {
     /// On a pod, JSON by name of a SidecarSet: the SidecarSet's containers in the pod, and their
     /// revision. On a SidecarSet the hash alone.
     pub const SIDECARSET_HASH: &str = "kruise.io/sidecarset-hash";
-    /// The same, with a hash that leaves the images out.
+    /// The same, with a hash without the images.
     pub const SIDECARSET_HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
     /// On a pod: the SidecarSets with containers in it, sorted, separated by commas.
     pub const SIDECARSET_INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";

@@ -13,12 +13,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use self::patch::Patch;
 use crate::version::Version;
 
-/// What a kind's definition is made of.
+/// The input of a kind's definition.
 #[derive(Clone, Copy)]
 pub(crate) struct Schema {
     /// The definition of each version from its type alone, the stored version first. A single one
     /// is for all versions.
     pub(crate) versions: &'static [fn() -> CustomResourceDefinition],
-    /// What the types of a version do not say.
+    /// The parts that the types of a version do not have.
     pub(crate) patches: fn(Version) -> Vec<Patch>,
 }

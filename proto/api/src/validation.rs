@@ -1,6 +1,6 @@
-//! What neither the schema nor its rules can say: the syntax of labels and names.
+//! Checks that neither the schema nor its rules can express: the syntax of labels and names.
 //!
-//! Everything else is validated by the apiserver itself, see [`crate::kinds::crd`].
+//! The apiserver validates everything else, see [`crate::kinds::crd`].
 
 pub(crate) mod violations;
 

@@ -12,7 +12,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As manifests have it, after the group.
+    /// The name in manifests, after the group.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V1Alpha1 => V1ALPHA1,

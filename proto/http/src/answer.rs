@@ -8,7 +8,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 
 use crate::Share;
 
-/// What the connection is given at a time, in bytes.
+/// The bytes that the connection gets at a time.
 const PART: usize = 16 << 10;
 
 /// An answer that the connection gets part by part, as its caller reads it. A connection buffers

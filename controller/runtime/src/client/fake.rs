@@ -30,7 +30,7 @@ pub(crate) fn answer(code: StatusCode, body: &Value) -> Response<Body> {
     response
 }
 
-/// One lease, and writes of everything else that take a while.
+/// A server with one lease, on which all other writes take a while.
 #[derive(Clone, Default)]
 pub(crate) struct SlowWrites {
     pub(crate) lease: Arc<Mutex<(u64, Option<Value>)>>,
@@ -40,7 +40,7 @@ pub(crate) struct SlowWrites {
     /// The lengths of the lease that were written, in seconds.
     pub(crate) lengths: Arc<Mutex<Vec<u64>>>,
     events: Arc<Mutex<Vec<String>>>,
-    /// So many writes of the lease are not answered well.
+    /// How many further writes of the lease are refused.
     pub(crate) refused_leases: Arc<AtomicU32>,
 }
 

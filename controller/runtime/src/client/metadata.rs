@@ -17,7 +17,7 @@ const METADATA_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
 /// Identities of one page: the metadata of an object may have as much text as fits into etcd.
 const IDENTITIES: &str = "20";
-/// For the answer, and for all pages of identities.
+/// The longest time for one answer, and for all pages of identities.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A page of a list.
@@ -25,20 +25,20 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct Page {
     /// The collection's version.
     pub(crate) version: Box<str>,
-    /// Where the next page begins; empty after the last.
+    /// The token of the next page; empty on the last.
     pub(crate) next: Box<str>,
     /// The versions of the objects.
     pub(crate) versions: Vec<Box<str>>,
 }
 
-/// Which object of a list it is, and how often its spec has changed.
+/// The identity of an object in a list, and its generation.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Identity {
     /// Its name.
     pub name: String,
     /// Its uid.
     pub uid: String,
-    /// Its generation; 0 where its kind has none.
+    /// Its generation; 0 if its kind has none.
     #[serde(default)]
     pub generation: i64,
 }

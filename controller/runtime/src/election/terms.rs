@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::settings::Settings;
 
-/// For how long the lease stays long after a write that needed more time than a short one leaves.
+/// How long the lease stays long after a write that needed more time than a short lease leaves.
 const SLOW_FOR: Duration = Duration::from_secs(300);
 
 /// The times that one renewal grants.

@@ -19,7 +19,7 @@ const MEMORY: Duration = Duration::from_secs(600);
 /// Series, groups and objects remembered, each.
 const REMEMBERED: usize = 1024;
 
-/// What to do with an event.
+/// The decision on an event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
     Create(Series),
@@ -36,7 +36,7 @@ pub(super) struct Series {
     pub(super) count: u32,
 }
 
-/// What has been sent.
+/// The events that were sent.
 #[derive(Default)]
 pub(super) struct Correlator {
     series: HashMap<(Group, String), (Series, Instant)>,

@@ -1,11 +1,11 @@
-//! Whose work is done.
+//! The workload that a plan belongs to.
 
 use crate::object::Resource;
 
 /// The workload that a plan is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Where it is served.
+    /// Its kind.
     pub resource: Resource,
     /// Namespace, empty if cluster-scoped.
     pub namespace: String,

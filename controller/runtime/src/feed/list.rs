@@ -9,7 +9,7 @@ use crate::client;
 use crate::object::Object;
 use crate::store::event::page;
 
-/// For one page.
+/// The longest time for one page.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl<T: Object> Feed<T> {

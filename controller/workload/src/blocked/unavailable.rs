@@ -1,4 +1,4 @@
-//! What pods wait for that are not available yet, in words.
+//! Messages about pods that are not available yet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

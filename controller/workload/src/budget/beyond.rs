@@ -1,4 +1,5 @@
-//! Budgets beyond those that count in their namespace: they hold no pod, and say so.
+//! Budgets that exceed the number that counts in their namespace: they hold no pod, and their
+//! status says so.
 
 use berth_api::names::condition::{BLOCKED, ENFORCED};
 use jiff::Timestamp;

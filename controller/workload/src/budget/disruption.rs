@@ -1,4 +1,4 @@
-//! Which steps of a plan take pods out of service.
+//! The steps of a plan that take pods out of service.
 
 use std::collections::BTreeSet;
 

@@ -83,7 +83,7 @@ pub enum Verdict {
     Stands,
     /// The status to write has a new entry for the request.
     Drawn,
-    /// As above, although the budget would refuse it for this reason. A full ledger gets no entry.
+    /// A new entry, although the budget would refuse for this reason. A full ledger gets none.
     Passed(Refused),
     /// The budget refuses the request.
     Refused(Refused),

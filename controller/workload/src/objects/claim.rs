@@ -57,7 +57,7 @@ pub struct Status {
     pub conditions: Box<[Condition]>,
 }
 
-/// One aspect of a claim's state.
+/// A condition of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {

@@ -2,7 +2,7 @@
 
 use berth_api::IntOrString;
 
-/// What to do with a fraction of a pod.
+/// The rounding of a fraction of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Round {
     /// 20% of 3 is 1.

@@ -180,7 +180,7 @@ pub struct Condition {
     /// CamelCase reason. Written even if it is empty, because another writer's reason for False
     /// must not stay with True.
     pub reason: Word,
-    /// For people. Written even when it is empty.
+    /// The message for people. Written even if it is empty.
     pub message: Box<str>,
 }
 

@@ -4,7 +4,7 @@ use berth_api::kinds::{self, Kind};
 use berth_api::name::{InvalidName, Name, Namespace};
 use serde::{Serialize, Serializer};
 
-/// Where the apiserver serves a kind of object.
+/// The place of a kind in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
     /// API group, empty for the core group.
@@ -125,7 +125,7 @@ impl Resource {
         }
     }
 
-    /// The same, cluster-scoped.
+    /// The same resource, cluster-scoped.
     pub const fn cluster_scoped(self) -> Self {
         Self {
             namespaced: false,
@@ -200,7 +200,7 @@ impl Resource {
     }
 }
 
-/// As messages name it: its kind.
+/// The kind, as messages name it.
 impl Serialize for Resource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.kind)

@@ -131,7 +131,7 @@ impl Selector {
         self.0.iter().map(of).sum()
     }
 
-    /// Do the labels, looked up by key, match?
+    /// Whether the labels, looked up by key, match.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0
             .iter()
@@ -165,7 +165,7 @@ impl Selector {
     }
 }
 
-/// Can a label be as all of these ask, which are of its key?
+/// Whether a label can meet all of these requirements, which have one key.
 fn can_be_met(requirements: &[&Requirement]) -> bool {
     example_of(requirements).is_some()
 }
@@ -204,7 +204,7 @@ fn example_of(requirements: &[&Requirement]) -> Option<Option<String>> {
     value.map(Some)
 }
 
-/// As specs have it.
+/// The selector in the form of specs.
 impl From<&Selector> for LabelSelector {
     fn from(selector: &Selector) -> Self {
         let (equal, others): (Vec<_>, Vec<_>) = selector
@@ -237,7 +237,7 @@ impl From<&Selector> for LabelSelector {
 }
 
 impl Requirement {
-    /// Is the label as it asks, with this value or away?
+    /// Whether the label meets the requirement, with this value or if it is absent.
     fn is_met_by(&self, value: Option<&str>) -> bool {
         // They are sorted.
         let lists = |value: &str| {
@@ -290,7 +290,7 @@ fn requirement(part: &str) -> Option<Requirement> {
     }
 }
 
-/// As the API's `labelSelector` query parameter takes it.
+/// The form of the API's `labelSelector` query parameter.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (

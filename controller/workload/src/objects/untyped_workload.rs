@@ -24,7 +24,7 @@ pub struct UntypedWorkload {
     pub spec: JsonText,
     /// `spec.replicas`, by default 1.
     pub replicas: i32,
-    /// What its controller says.
+    /// The status that its controller wrote.
     pub status: WorkloadStatus,
 }
 
@@ -92,7 +92,7 @@ pub struct WorkloadStatus {
     pub ready_replicas: i32,
     /// Available pods.
     pub available_replicas: i32,
-    /// What holds it back.
+    /// The conditions about its failures.
     pub conditions: Vec<WorkloadCondition>,
 }
 

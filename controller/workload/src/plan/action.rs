@@ -60,7 +60,7 @@ pub enum IfExists {
 pub enum Action {
     /// Ask the apiserver, by a dry-run create of a core `PodTemplate`, whether a template is valid.
     ValidateTemplate {
-        /// Where pods would be created.
+        /// The namespace of the pods.
         namespace: String,
         /// The template as the workload has it, with the volumes of its claims.
         template: Body,
@@ -154,7 +154,7 @@ pub enum Action {
     PatchPod {
         /// The pod.
         target: Target,
-        /// What changes.
+        /// The changes.
         patch: PodPatch,
     },
     /// A strategic merge patch of a pod's `resize` subresource, which accepts resources of
@@ -162,7 +162,7 @@ pub enum Action {
     ResizePod {
         /// The pod.
         target: Target,
-        /// What changes, by container.
+        /// The changes, by container.
         resources: Resizes,
     },
     /// A strategic merge patch of a pod's `status` subresource. It may have labels and annotations,

@@ -10,7 +10,7 @@ pub mod repair;
 
 pub use repair::Repair;
 
-/// What the workload asks for, as absolute numbers.
+/// The workload's spec, as absolute numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Desired pods.
@@ -35,7 +35,7 @@ pub struct Wanted {
     pub exclude_preparing_delete: bool,
 }
 
-/// What counts of one active pod.
+/// The properties of one active pod that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// At the wanted revision.

@@ -12,7 +12,7 @@ use berth_api::fields::update_order::{UpdatePriorityStrategy, UpdateScatterTerm}
 use crate::objects::pod::Pod;
 use priority::Priority;
 
-/// What the two strategies ask for.
+/// The order by the two strategies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdateOrder {
     priority: Priority,

@@ -286,7 +286,7 @@ impl<'a> Object<'a> {
         self.0.len()
     }
 
-    /// Are there none?
+    /// Whether there are no fields.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

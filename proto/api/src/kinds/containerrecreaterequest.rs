@@ -34,7 +34,7 @@ pub(super) const SCHEMA: Schema = Schema {
     patches,
 };
 
-/// What v1alpha1 has in annotations.
+/// Patches of the definition of v1alpha1, which has annotations for some fields.
 fn patches(version: Version) -> Vec<Patch> {
     if version == Version::V1Beta1 {
         return Vec::new();

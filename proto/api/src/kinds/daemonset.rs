@@ -34,7 +34,7 @@ pub(super) const SCHEMA: Schema = Schema {
     patches,
 };
 
-/// What v1alpha1 calls `daemonSetHash`.
+/// Patches of the definition of v1alpha1, which calls a field `daemonSetHash`.
 fn patches(version: Version) -> Vec<Patch> {
     match version {
         Version::V1Alpha1 => vec![at(

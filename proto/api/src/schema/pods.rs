@@ -1,4 +1,4 @@
-//! What every kind that owns pods says of its selector.
+//! The common rules for the selector of kinds that own pods.
 
 use schemars::Schema;
 use schemars::transform::Transform;

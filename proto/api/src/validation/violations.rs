@@ -14,7 +14,7 @@ pub struct Violation {
     pub field: String,
     /// Its value.
     pub value: String,
-    /// What is wrong with it, and the remedy.
+    /// The fault, and the remedy.
     pub message: String,
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::objects::intstr::{self, Round};
 
-/// What annotations ask for. What cannot be read asks for nothing.
+/// The values of the annotations. Unreadable values count as missing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Annotated {
     /// Nodes that pull at a time.
@@ -21,7 +21,7 @@ pub struct Annotated {
 }
 
 impl Annotated {
-    /// Those of an object.
+    /// The values of an object's annotations.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
         let written = |text: &str| {

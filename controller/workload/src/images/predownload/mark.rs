@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::plan::{Action, Step};
 use crate::update::revision::Revision;
 
-/// Does the revision say what became of its images?
+/// Whether the revision's label records the predownload's result.
 pub fn is_told(revision: &Revision) -> bool {
     let labels = [
         label::IMAGE_PREDOWNLOAD_CREATED,
@@ -17,7 +17,7 @@ pub fn is_told(revision: &Revision) -> bool {
         .any(|label| revision.metadata.label(label).is_some())
 }
 
-/// Takes the labels off a revision that is not the new one.
+/// Removes the labels from a revision that is not the new one.
 pub fn forget(revision: &Revision, updated: &Revision) -> Option<Step> {
     if revision.metadata.uid == updated.metadata.uid {
         return None;

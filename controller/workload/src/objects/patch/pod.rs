@@ -70,12 +70,12 @@ impl PodPatch {
 pub struct Env(pub(crate) BTreeMap<String, BTreeMap<String, String>>);
 
 impl Env {
-    /// Nothing is known or asked for.
+    /// Whether there are no variables.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Does any value change?
+    /// Whether any value changes.
     pub fn changes(&self) -> bool {
         self.containers().next().is_some()
     }
@@ -123,10 +123,10 @@ impl Env {
     }
 }
 
-/// By container name: what is to be written.
+/// The resources to write, by container name.
 pub type Resizes = BTreeMap<String, Resize>;
 
-/// Where a container names them.
+/// The fields of a container's resources.
 pub(crate) const KINDS: [&str; 2] = ["limits", "requests"];
 
 /// Resources of one container, as the template writes them.

@@ -181,7 +181,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// As Kubernetes' types read the result: null is no value, and a directive that is left is an
+/// The result as Kubernetes' types read it: null is no value, and a remaining directive is an
 /// unknown field.
 fn decoded(value: Value) -> Value {
     match value {

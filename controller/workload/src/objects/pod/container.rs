@@ -18,7 +18,7 @@ pub struct Container {
     /// Cpu and memory, where the container names any.
     #[serde(deserialize_with = "resources::where_given")]
     pub resources: Option<Box<Resources>>,
-    /// What its variables say.
+    /// The values of its variables that decisions read.
     #[serde(deserialize_with = "env::read")]
     pub env: Env,
 }
@@ -41,7 +41,7 @@ pub struct ContainerStatus {
     pub ready: bool,
     /// Restarts.
     pub restart_count: i32,
-    /// What it is doing.
+    /// Its state.
     pub state: ContainerState,
     /// How it ended the last time.
     pub last_state: ContainerState,

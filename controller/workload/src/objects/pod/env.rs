@@ -1,4 +1,4 @@
-//! What a container's variables say. Nothing else of them is kept.
+//! The values of a container's variables that decisions read. Other variables are not kept.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use berth_api::names::env::{CONTAINER_BARRIER, IS_INJECTED};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
-/// What decisions read of a container's variables, which no update of a pod can change. Eight
-/// bytes, because the store holds each container of each pod.
+/// A container's variables that decisions read and that no update of a pod can change. Eight bytes,
+/// because the store holds each container of each pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Env {
     priority: i32,
@@ -25,7 +25,7 @@ impl Env {
         }
     }
 
-    /// Its launch priority, where its pod has a launch order: the higher starts first.
+    /// Its launch priority, if its pod has a launch order: the higher one starts first.
     pub fn priority(&self) -> Option<i32> {
         self.has_priority.then_some(self.priority)
     }

@@ -18,7 +18,7 @@ pub fn state(pod: &Pod) -> &str {
     pod.metadata.label(STATE_LABEL).unwrap_or_default()
 }
 
-/// May a pod in this state be counted as available?
+/// Whether a pod in this lifecycle state may count as available.
 pub fn serves(pod: &Pod) -> bool {
     matches!(state(pod), "" | NORMAL)
 }

@@ -33,7 +33,7 @@ pub fn next(pod: &Pod) -> Option<i32> {
         .max()
 }
 
-/// Does the container wait for others to be ready before it may start?
+/// Whether the container must wait until other containers are ready.
 pub fn is_held_back(pod: &Pod, container: &str) -> bool {
     let priority = pod
         .spec

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::gates::{self, KRUISE_POD_READY};
 use super::{Condition, Pod};
 
-/// One writer's reason for which a pod is to be out of service.
+/// One writer's reason to keep a pod out of service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     /// The writer.
     #[serde(default)]
     pub user_agent: Cow<'static, str>,
-    /// What for.
+    /// The writer's purpose.
     #[serde(default)]
     pub key: Cow<'static, str>,
 }

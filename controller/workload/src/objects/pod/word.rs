@@ -1,4 +1,4 @@
-//! Words that every pod and every node has again and again.
+//! Words that most pods and nodes have.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Word(Text);
 /// A known text is always `Known`, so that there is one form of each.
 #[derive(Clone)]
 enum Text {
-    /// Where it is in [`KNOWN`].
+    /// The index in [`KNOWN`].
     Known(u8),
     Other(Box<str>),
 }

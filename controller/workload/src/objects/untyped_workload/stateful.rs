@@ -19,7 +19,7 @@ use crate::objects::untyped_workload::UntypedWorkload;
 pub struct StatefulWorkload {
     /// Name, uid, annotations.
     pub metadata: Metadata,
-    /// Which ordinals its pods are to have. `None`: its spec does not say so in Kubernetes' fields.
+    /// The ordinals of its pods. `None` if its spec does not have them in Kubernetes' fields.
     pub ordinals: Option<Ordinals>,
     /// The whole workload, where it is the workload of a subset, or its labels name one.
     pub subset: Option<Arc<UntypedWorkload>>,
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for StatefulWorkload {
     }
 }
 
-/// Of kinds that are not ours nothing is certain: what cannot be read is not known.
+/// Other controllers' kinds may have any form, so that unreadable fields count as unknown.
 fn ordinals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ordinals>, D::Error> {
     let Spec { replicas, ordinals } = Option::deserialize(deserializer)?.unwrap_or_default();
     let number = |value: &Value| i32::try_from(value.as_i64()?).ok();

@@ -1,4 +1,4 @@
-//! What the record of an update says of its batches.
+//! The batches in the record of an update.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Batch {
     pub containers: Vec<String>,
 }
 
-/// What must hold before the next batch.
+/// The condition for the next batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreCheck {

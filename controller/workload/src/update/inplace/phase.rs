@@ -1,11 +1,11 @@
-//! Where a pod is in its update in place, and the pod as the object of a write.
+//! The phase of a pod's in-place update, and the pod as the target of a write.
 
 use super::state::State;
 use super::verdict::Verdict;
 use crate::objects::pod::Pod;
 use crate::objects::target::Target;
 
-/// Where a pod is in its in-place update.
+/// The phase of a pod's in-place update.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(
     clippy::large_enum_variant,

@@ -21,7 +21,7 @@ pub fn state(pod: &Pod, set: &str) -> Option<State> {
     serde_json::from_value(written(pod).remove(set)?).ok()
 }
 
-/// Those that are not known to be proven.
+/// The records whose updates are not proven.
 pub fn unsettled(pod: &Pod) -> impl Iterator<Item = State> {
     let all = written(pod).into_values();
     all.filter_map(|record| serde_json::from_value::<State>(record).ok())

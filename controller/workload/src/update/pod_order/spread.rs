@@ -24,13 +24,13 @@ pub struct Spread {
     nodes: BTreeMap<Box<str>, Arc<Node>>,
 }
 
-/// Does the pod template say how its pods are spread? Nodes need not be known otherwise.
+/// Whether the pod template says how its pods are spread. Otherwise nodes need not be known.
 pub fn is_constrained(template: &PodTemplate) -> bool {
     template.topology_keys().next().is_some()
 }
 
 impl Spread {
-    /// What the template asks for, on these nodes.
+    /// The spread constraints of the template, on these nodes.
     pub fn new(template: &PodTemplate, nodes: &BTreeMap<Box<str>, Arc<Node>>) -> Self {
         Self {
             keys: template.topology_keys().map(str::to_owned).collect(),

@@ -14,7 +14,7 @@ use crate::update::rollout::Repair;
 /// Why the update of a pod is held back, and for how long at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// In words.
+    /// The reason, as a message.
     pub reason: String,
     /// After this time it is held back no longer.
     pub left: SignedDuration,
@@ -22,19 +22,19 @@ pub struct Held {
 
 /// The pods to update, in order.
 pub struct Chosen {
-    /// Where they are brought.
+    /// The revision that the pods are updated to.
     pub(super) target: Arc<Revision>,
-    /// That is back to where they came from: the partition was raised.
+    /// Whether this is a rollback to the old revision, because the partition was raised.
     pub(super) back: bool,
-    /// Those whose turn it is.
+    /// The pods to update now.
     pub(super) now: Vec<Arc<Pod>>,
-    /// The uids of those that can get there.
+    /// The uids of the pods that can be updated.
     uids: Uids,
     /// How pods get there.
     pub(super) ways: Ways,
-    /// Those of them that wait for something of their own.
+    /// The pods in `now` that wait for a reason of their own, by uid.
     pub(super) held: BTreeMap<Box<str>, Held>,
-    /// Those whose turn comes later.
+    /// The pods to update later.
     pub(super) later: Vec<Arc<Pod>>,
     /// The pod that those wait for, in place of maxUnavailable.
     pub(super) first: Option<String>,
@@ -42,14 +42,15 @@ pub struct Chosen {
     uids_later: Uids,
     /// Why broken pods wait too, if they do.
     pub(super) repair: Repair,
-    /// Those that are not brought there.
+    /// The pods that are not updated.
     pub(super) staying: Vec<Arc<Pod>>,
     /// Why not.
     pub(super) stay: &'static str,
 }
 
 impl Chosen {
-    /// Those to bring to `target` now, in order. Of those that cannot go on none is left halfway.
+    /// The pods to update to `target` now, in order. A pod whose update is refused or waits is not
+    /// left halfway.
     pub fn new(target: Arc<Revision>, ways: Ways, now: Vec<Arc<Pod>>) -> Self {
         let goes = now
             .iter()
@@ -78,7 +79,8 @@ impl Chosen {
         Self { back, ..self }
     }
 
-    /// Those whose turn comes when the limits allow it; and how broken pods are repaired meanwhile.
+    /// Sets the pods to update when the limits allow it, and how broken pods are repaired
+    /// meanwhile.
     pub fn with_later(self, later: Vec<Arc<Pod>>, repair: Repair) -> Self {
         let uids_later = later.iter().map(|pod| pod.metadata.uid.clone()).collect();
         Self {
@@ -94,7 +96,7 @@ impl Chosen {
         Self { first, ..self }
     }
 
-    /// Those whose update in place is held back for now.
+    /// Holds the in-place updates of pods for which `hold` returns a reason.
     pub fn with_held(self, hold: impl Fn(&Pod) -> Option<Held>) -> Self {
         let held = self
             .now
@@ -104,7 +106,7 @@ impl Chosen {
         Self { held, ..self }
     }
 
-    /// Those that stay where they are, and why.
+    /// Sets the pods that keep their revision, and why.
     pub fn with_staying(self, staying: Vec<Arc<Pod>>, why: &'static str) -> Self {
         Self {
             staying,
@@ -117,7 +119,7 @@ impl Chosen {
         self.uids.contains(&pod.metadata.uid)
     }
 
-    /// Is the pod's update wanted, now or when the limits allow it?
+    /// Whether the pod's update is wanted, now or when the limits allow it.
     pub(crate) fn waits(&self, pod: &Pod) -> bool {
         self.has(pod) || self.uids_later.contains(&pod.metadata.uid)
     }

@@ -68,7 +68,7 @@ pub fn metadata(
     metadata.retain(|key, value| {
         !matches!(key.as_str(), "labels" | "annotations") || value.is_object()
     });
-    // What the server would refuse or overwrite.
+    // The server would refuse or overwrite these fields.
     for key in ["creationTimestamp", "generateName"] {
         metadata.remove(key);
     }

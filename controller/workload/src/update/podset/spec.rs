@@ -1,4 +1,5 @@
-//! What of a spec is checked again for every owner of pods: rules can be missing in an older CRD.
+//! Checks of the spec that repeat the CRD's rules for every owner of pods, because an older CRD may
+//! lack the rules.
 
 use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::validation::claim_templates;

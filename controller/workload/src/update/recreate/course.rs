@@ -32,7 +32,7 @@ pub enum Next {
     Answer(String),
     /// This container has stopped; wait for the next one in its place.
     Restart(String),
-    /// Nothing.
+    /// No further step.
     Over,
 }
 

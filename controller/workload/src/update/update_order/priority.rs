@@ -8,7 +8,7 @@ use berth_api::fields::update_order::UpdatePriorityStrategy;
 use crate::objects::pod::Pod;
 use crate::objects::selector::Selector;
 
-/// Which pods go first.
+/// The rule for the pods that are updated first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum Priority {
     /// No priorities.
@@ -21,7 +21,7 @@ pub(super) enum Priority {
 }
 
 impl Priority {
-    /// Where both kinds are given, which the CRD's rules refuse, the weights count.
+    /// If a spec has both forms, which the CRD's rules refuse, the weights count.
     pub(super) fn new(strategy: &UpdatePriorityStrategy) -> Result<Self, String> {
         if strategy.weight_priority.is_empty() {
             let keys = strategy

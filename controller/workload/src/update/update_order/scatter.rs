@@ -83,7 +83,7 @@ struct Turns {
 }
 
 impl Counts {
-    /// As many turns as there are pods of the rarer kind.
+    /// One turn for each pod of the smaller group.
     fn fair(&self) -> Turns {
         let number = self.labelled.min(self.others);
         let share = |pods: usize| (2 * pods + number) / (2 * number);

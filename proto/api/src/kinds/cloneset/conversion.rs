@@ -158,7 +158,8 @@ fn to_v1alpha1(object: &mut Json<'_>) {
     if excluded {
         set_entry(metadata, "labels", EXCLUDE, Json::string("true"));
     } else if entry(metadata, "labels", EXCLUDE).as_deref() == Some("true") {
-        // It means nothing in v1beta1, but would in v1alpha1. So would the annotations.
+        // The label has no meaning in v1beta1, but would have one in v1alpha1. The same holds for
+        // the annotations.
         remove_entry(metadata, "labels", EXCLUDE);
     }
     for ((annotation, _, percentages), value) in PREDOWNLOAD.into_iter().zip(predownload) {

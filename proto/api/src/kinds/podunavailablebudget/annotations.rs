@@ -1,4 +1,4 @@
-//! What the texts of a PodUnavailableBudget mean.
+//! The annotations of a PodUnavailableBudget.
 
 use crate::kinds::podunavailablebudget::v1beta1::ProtectedOperation;
 pub use crate::kinds::podunavailablebudget::v1beta1::{
@@ -45,7 +45,7 @@ pub struct AnnotationFault<'a> {
     pub key: &'static str,
     /// Its value.
     pub value: &'a str,
-    /// What is wrong, and the remedy.
+    /// The fault, and the remedy.
     pub problem: &'static str,
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn faults(object: &Value) -> Vec<Violation> {
         object,
     );
     for (index, entry) in list(at(object, "spec.reserveOrdinals")) {
-        // What is neither a number nor a text is the schema's matter.
+        // The schema refuses values that are neither a number nor a text.
         if let Ok(read) = IntOrString::deserialize(entry)
             && let Err(problem) = reserved(&read)
         {

@@ -64,7 +64,7 @@ fn to_v1alpha1(object: &mut Json<'_>) {
     }
 }
 
-/// What is in the shape of v1beta1 already stays.
+/// Parts that have the form of v1beta1 already are kept.
 fn template_to_v1beta1(template: &mut Json<'_>) {
     let Some(spec) = template.at(&["spec"]).and_then(Json::object) else {
         return;
@@ -99,11 +99,11 @@ fn template_to_v1beta1(template: &mut Json<'_>) {
 /// A part of a CloneSet's spec, as its fields show it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Of v1alpha1.
+    /// The form of v1alpha1.
     Older,
-    /// Of v1beta1, at least in part.
+    /// The form of v1beta1, at least in part.
     Newer,
-    /// Of both.
+    /// The form of both versions.
     Either,
 }
 

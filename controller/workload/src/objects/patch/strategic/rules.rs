@@ -77,7 +77,7 @@ impl fmt::Display for InvalidPatch {
 #[derive(Clone, Copy)]
 pub(super) enum ListStrategy {
     Replace,
-    /// By this key of the elements; texts have none.
+    /// Merged by this key of the elements; lists of texts have none.
     Merge(Option<&'static str>),
 }
 

@@ -26,7 +26,7 @@ pub fn missing(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
         .collect()
 }
 
-/// Does the hook name anything?
+/// Whether the hook has any labels or finalizers.
 pub fn is_any(hook: &LifecycleHook) -> bool {
     hook.labels_handler
         .as_ref()
@@ -34,12 +34,12 @@ pub fn is_any(hook: &LifecycleHook) -> bool {
         || !hook.finalizers_handler.is_empty()
 }
 
-/// Has the pod anything of the hook? A hook that is not there, or names nothing, holds no pod.
+/// Whether the pod has a label or finalizer of the hook. A missing or empty hook holds no pod.
 pub fn holds(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
     hook.is_some_and(|hook| parts(hook, pod).any(|(_, is_there)| is_there))
 }
 
-/// Has the pod all of the hook? True for a hook that is not there, or names nothing.
+/// Whether the pod has all labels and finalizers of the hook. True for a missing or empty hook.
 pub fn is_whole(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
     hook.is_none_or(|hook| parts(hook, pod).all(|(_, is_there)| is_there))
 }

@@ -34,8 +34,7 @@ const MOST_OF_ENDED: usize = 16;
 const MOST_LEVELS: usize = 5;
 /// The most kinds that are remembered.
 const MOST_KINDS: usize = 256;
-/// How long a replica remembers that a kind has no scale. No watch reports that a definition got
-/// one.
+/// How long a missing scale is remembered, because no watch reports that a definition got one.
 const WITHOUT_SCALE: Duration = Duration::from_secs(60);
 
 /// Reads how many pods workloads want, and remembers which kinds there are. All callers share one
@@ -62,8 +61,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// Whether the kind need not be read again. If a kind is no longer served or has no scale any
-    /// more, a read of its objects says so.
+    /// Whether the kind need not be read again. A read of its objects says if it lost its scale.
     fn is_current(&self) -> bool {
         self.says != Says::Nothing || self.since.elapsed() < WITHOUT_SCALE
     }
@@ -122,8 +120,7 @@ enum Top {
 pub(crate) enum Uncounted {
     /// The author of the budget or the administrator can mend it.
     Fault(Unknown),
-    /// The apiserver did not answer, or a new workload does not say it yet: the next count reads it
-    /// again.
+    /// The apiserver did not answer, or a new workload does not say it yet: the next count retries.
     Silent(Failed),
 }
 
@@ -253,8 +250,7 @@ impl ExpectedPods {
         Some((kind.name.kind, object.metadata.clone()))
     }
 
-    /// Whether a pod of this owner goes because the owner, or an owner above it, is gone or is
-    /// being deleted.
+    /// Whether a pod of this owner goes because an owner above it is gone or is being deleted.
     pub(crate) async fn is_gone(&self, namespace: &str, owner: &Owner) -> bool {
         matches!(self.top(namespace, owner.clone()).await, Ok(None))
     }

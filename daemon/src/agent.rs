@@ -34,7 +34,7 @@ use clock::now;
 use jobs::Done;
 use publish::Publisher;
 
-/// What the daemon was told at its start.
+/// The settings that the daemon starts with.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The node's name, which is the NodeImage's.
@@ -47,7 +47,7 @@ pub struct Settings {
     pub secrets: Option<PullSecrets>,
     /// Bounds of pulls.
     pub limits: Limits,
-    /// Seconds between two writes that tell of progress alone.
+    /// Seconds between two status writes that report only the progress of pulls.
     pub progress_interval: Duration,
 }
 
@@ -62,7 +62,8 @@ struct Agent {
     pulls: HashMap<u64, JoinHandle<()>>,
     inspection: Inspection,
     stops: Stops,
-    /// Whether pods are to be inspected or containers stopped, for the watch over the runtime.
+    /// Whether pods wait for an inspection or containers for a stop. The watch of the runtime reads
+    /// it.
     waiting: watch::Sender<bool>,
     done: mpsc::Sender<Done>,
     progress: mpsc::Sender<(u64, Bytes)>,
@@ -73,7 +74,7 @@ struct Agent {
 #[error("the watch of the {0} ended by itself: the process ends")]
 pub struct WatchEnded(&'static str);
 
-/// What is known about the runtime.
+/// The state of the connection to the runtime.
 enum Connection {
     Unknown,
     Ready(Arc<Runtime>),
@@ -83,7 +84,7 @@ enum Connection {
 #[derive(Default)]
 struct Inspection {
     under_way: bool,
-    /// Something changed since the one that is under way began, or none has been yet.
+    /// Something changed since the running inspection began, or no inspection has begun yet.
     due: bool,
     pods: Vec<InspectedPod>,
     facts: Vec<ImageFact>,
@@ -306,7 +307,7 @@ impl Agent {
         }
     }
 
-    /// Does what is to be done now, and says when to look again.
+    /// Starts the work that is due and returns when the next step is due.
     fn step(&mut self) -> Option<Instant> {
         let node = self.node.take()?;
         let runtime = match &self.runtime {

@@ -1,4 +1,4 @@
-//! Containers: what they run with, and how they are stopped.
+//! Containers: the environment variables that they run with, and how they are stopped.
 
 pub mod env;
 pub mod pre_stop;

@@ -1,4 +1,4 @@
-//! What the daemon counts.
+//! The daemon's metrics.
 
 use std::sync::atomic::AtomicBool;
 

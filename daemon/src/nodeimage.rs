@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Why the apiserver was of no help.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeImageError {
-    /// What it, or the way to it, said.
+    /// The error of the apiserver or of the connection to it.
     #[error("{0}")]
     Kube(#[from] kube::Error),
     /// It did not answer.
@@ -34,14 +34,15 @@ pub enum NodeImageError {
     Json(#[from] serde_json::Error),
 }
 
-/// Tells the NodeImage `name` and every change of it; `None` when there is none. Never gives up; ends when nobody
-/// listens.
+/// Sends the NodeImage `name` and each of its changes; `None` while there is none. Retries for
+/// ever; ends when the receiver is closed.
 pub async fn watch(api: Api<NodeImage>, name: String, tell: mpsc::Sender<Option<Box<NodeImage>>>) {
     let mut retry = RETRY;
     while !tell.is_closed() {
         let begun = Instant::now();
         match list_and_watch(&api, &name, &tell, &mut retry).await {
-            // As a rule a watch lasts; one that does not is not to be begun again and again without a pause.
+            // A watch usually lasts. Pause after one that does not, otherwise it would begin again
+            // at once, over and over.
             Ok(()) if begun.elapsed() < RETRY => tokio::time::sleep(RETRY).await,
             Ok(()) => {}
             Err(error) => {
@@ -99,7 +100,7 @@ async fn list_and_watch(
 /// the object has now.
 ///
 /// # Errors
-/// What the apiserver said.
+/// The apiserver's error.
 pub async fn write_status(
     api: &Api<NodeImage>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Pulling images: what is pulled, with which secrets, and what comes of it.
+//! Pulling images: the pull itself, its pull secrets and its result.
 
 pub mod pull;
 pub mod pull_secrets;

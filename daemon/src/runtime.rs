@@ -28,7 +28,8 @@ pub const SOCKETS: [&str; 3] = [
 /// The pause after the first failure to connect; it doubles up to [`RETRY_MAX`].
 const RETRY: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(15);
-/// How often a runtime without events is asked about containers that somebody waits for.
+/// How often the daemon lists the containers of a runtime without events while a pod or a stop
+/// waits for them.
 const POLL_CONTAINERS: Duration = Duration::from_secs(1);
 /// The same where there are events, of which one may get lost between two connections.
 const POLL_BESIDE_EVENTS: Duration = Duration::from_secs(5);
@@ -44,7 +45,7 @@ pub struct SocketChoice {
     pub socket: Option<String>,
 }
 
-/// What the watch over the runtime tells.
+/// An event of the watch of the runtime.
 #[derive(Debug, Clone)]
 pub enum RuntimeEvent {
     /// The runtime answers. Everything known about it before is to be read again.
@@ -65,7 +66,7 @@ pub struct Runtime {
     /// Its own services, where it is containerd.
     pub containerd: Option<Containerd>,
     host_root: PathBuf,
-    /// Where its image file system is mounted on the host; `None` where it does not tell.
+    /// Where its image file system is mounted on the host; `None` if the runtime does not say.
     image_mountpoint: Option<String>,
 }
 
@@ -109,8 +110,8 @@ impl Runtime {
         let cri = Cri::connect(socket).await?;
         let (ready, config) = cri.status().await?;
         ready.map_err(CriError::Refused)?;
-        // A containerd that drops the layers it has unpacked does not fetch them again for the next image: what a
-        // manifest names is then no measure for what a pull takes.
+        // A containerd that drops unpacked layers does not fetch them again for the next image:
+        // then the sizes in a manifest do not say how much a pull takes.
         let discards = config.is_some_and(|json| json.contains(r#""discardUnpackedLayers":true"#));
         let image_mountpoint = if discards {
             None
@@ -173,7 +174,8 @@ impl Runtime {
     }
 }
 
-/// Finds the runtime, tells what happens to it, and finds it again when it went. Ends when nobody listens.
+/// Finds the runtime, sends its events, and finds it again when it goes away. Ends when the
+/// receiver is closed.
 ///
 /// `waiting` says whether somebody waits for news about containers.
 pub async fn watch(
@@ -220,7 +222,7 @@ pub async fn watch(
     }
 }
 
-/// Tells what happens in a runtime until it stops to answer.
+/// Sends the events of a runtime until it stops answering.
 async fn follow(
     runtime: &Runtime,
     mut waiting: watch::Receiver<bool>,

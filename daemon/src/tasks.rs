@@ -1,7 +1,8 @@
-//! The pulls of a node, as a state machine without I/O: what the spec asks for and what happened go in, what to do and
-//! what to report come out.
+//! The pulls of a node, as a state machine without I/O. Its inputs are the spec and events; its
+//! outputs are the pulls to start or stop and the status to report.
 //!
-//! [`Tasks::step`] decides, and the events [`Tasks::looked`], [`Tasks::progressed`] and [`Tasks::ended`] tell how it went.
+//! [`Tasks::step`] decides; [`Tasks::looked`], [`Tasks::progressed`] and [`Tasks::ended`] take the
+//! events that follow.
 
 pub mod manifest;
 mod now;
@@ -57,7 +58,7 @@ pub struct Resolved {
     pub id: String,
     /// All digests that it is known by: of its config, its manifest and its index.
     pub ids: Vec<String>,
-    /// Bytes of its blobs, where the runtime tells.
+    /// Bytes of its blobs, if the runtime reports them.
     pub bytes: Option<u64>,
 }
 
@@ -77,8 +78,9 @@ pub enum Outcome {
 /// Bounds that hold for a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Pulls under way at once. Namespaces share them evenly, see [`Tasks::step`]. Tags of one image are pulled one after
-    /// the other whatever this says, so that they share their layers and the progress of each can be told.
+    /// Pulls under way at once. Namespaces share them evenly, see [`Tasks::step`]. Tags of one
+    /// image are always pulled one after the other, so that they share their layers and each pull's
+    /// progress can be measured.
     pub parallel: usize,
 }
 
@@ -96,7 +98,8 @@ pub struct Tasks {
 struct Task {
     version: i64,
     policy: Policy,
-    /// The namespaces of the entry's owners; one without a name stands for whoever put the entry in by hand.
+    /// The namespaces of the entry's owners; the empty name stands for an entry without an owner,
+    /// put in by hand.
     namespaces: BTreeSet<String>,
     created: Option<Timestamp>,
     /// When the first try began.
@@ -105,7 +108,7 @@ struct Task {
     failures: u32,
     /// Tries in a row that were held.
     holds: u32,
-    /// What the last try said.
+    /// The error of the last try.
     error: String,
     image: Option<Resolved>,
     /// The node is not asked for the image before.
@@ -134,10 +137,10 @@ enum State {
 struct Running {
     attempt: u64,
     since: Instant,
-    /// The namespace whose share of the slots it takes.
+    /// The namespace whose share includes this try's slot.
     namespace: String,
     bytes: Option<Bytes>,
-    /// When its bytes last became more. `None` as long as nobody can tell them.
+    /// When its bytes last increased. `None` as long as they are not known.
     advanced: Option<Instant>,
 }
 
@@ -193,7 +196,7 @@ impl Tasks {
         }
     }
 
-    /// The node could not be asked for an image; it is asked again, a little later.
+    /// Looking for an image failed; the daemon looks again a little later.
     pub fn not_looked(&mut self, key: &Key, now: Now) {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
@@ -206,8 +209,8 @@ impl Tasks {
         task.look_after = Some(now.after(BACKOFF).steady);
     }
 
-    /// Images came, went or got other names on the node: what is known about them is read again, a little later, because
-    /// such changes come in bursts.
+    /// Images were added, removed or renamed on the node. The daemon reads them again a little
+    /// later, because such changes come in bursts.
     pub fn images_changed(&mut self, now: Now) {
         for task in self.tasks.values_mut() {
             if let State::Done {
@@ -241,7 +244,7 @@ impl Tasks {
         }
     }
 
-    /// A try is over. One that was cancelled is forgotten, whatever it says.
+    /// A try is over. The result of a cancelled try is dropped.
     pub fn ended(&mut self, of: u64, outcome: Outcome, now: Now) {
         let Some(task) = self.running(of) else { return };
         match outcome {
@@ -301,9 +304,10 @@ impl Task {
         self.started.get_or_insert(Began::now(now, time));
     }
 
-    /// The time to tell of what happens now. By a clock that is behind, or was set back, a pull would seem to begin before
-    /// it was asked for, and to end before it began: then the next daemon would take it for one that was asked for again,
-    /// and the controller for one that takes too long.
+    /// The time to report for an event of now, never before the creation and the start of the pull.
+    /// With a clock that is behind or was set back, a pull would otherwise seem to begin before its
+    /// entry and to end before it began. Then the next daemon would take the entry for a new one,
+    /// and the controller would take the pull for one that lasts too long.
     fn told(&self, now: Now) -> Timestamp {
         let before = self.created.max(self.started.map(|began| began.time));
         before.map_or(now.time, |before| before.max(now.time))

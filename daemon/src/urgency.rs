@@ -13,7 +13,7 @@ pub enum Urgency {
     Now,
 }
 
-/// Compares what was written with what is to be reported.
+/// Decides how urgent it is to write the status `wanted` over the status `written`.
 pub fn urgency(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Urgency {
     let gone = without_gone(written, wanted);
     let written = gone.as_ref().unwrap_or(written);
@@ -26,7 +26,8 @@ pub fn urgency(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Urgency {
     }
 }
 
-/// What was written without the answers that nobody asks for any more: they go with the next write, and are worth none.
+/// The written status without the stop results that are not wanted any more; `None` if it has none.
+/// They go with the next write, and need no write of their own.
 fn without_gone(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Option<NodeImageStatus> {
     let is_gone = |answer: &StoppedContainer| {
         !wanted

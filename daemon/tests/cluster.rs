@@ -26,7 +26,7 @@ fn the_daemon_on_a_real_node() {
     })
     .unwrap();
     for mut definition in berth_api::kinds::crd::definitions().unwrap() {
-        // Without a controller nobody converts.
+        // Without a controller there is no conversion webhook.
         definition["spec"]["conversion"] = json!({"strategy": "None"});
         cluster
             .kubectl_with(&["create", "-f", "-"], Some(&definition.to_string()))
@@ -102,7 +102,7 @@ fn pulls_and_reports(node: &Node) {
     );
     assert!(status.first_sync_status.is_some());
 
-    // Quiet again: what is over is not written over and over.
+    // Quiet again: the daemon does not write the final status again and again.
     let version = node.object()["metadata"]["resourceVersion"].clone();
     node.patch(&json!({"metadata": {"labels": {"a": "b"}}}));
     node.patch(&json!({"spec": {"images": {"app": {"tags": [{"tag": "1"}, {"tag": "2"}, {"tag": "1-same"}]}}}}));
@@ -119,7 +119,8 @@ fn pulls_and_reports(node: &Node) {
 }
 
 fn failures_are_told(node: &Node) {
-    // By the registry's own name, or the runtime asks the world for what the cluster's registry does not have.
+    // By the registry's own name, otherwise the runtime asks the internet for an image that the
+    // cluster's registry lacks.
     let missing = format!("{}/missing", node.cluster.registry_inside());
     let policy = json!({"backoffLimit": 1, "timeoutSeconds": 20});
     let none = json!({"tags": [{"tag": "none", "pullPolicy": policy}]});
@@ -184,7 +185,7 @@ fn containers_are_inspected(node: &Node) {
         "{before:?}"
     );
 
-    // The same digest by another name: the pod's own status cannot tell.
+    // The same digest by another name: the pod's own status cannot show the difference.
     let patch = json!({"spec": {"containers": [{"name": "c", "image": "app:1-same"}]}});
     node.cluster
         .kubectl(&["patch", "pod", "p", "-p", &patch.to_string()])

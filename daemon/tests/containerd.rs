@@ -169,7 +169,7 @@ async fn the_bytes_of_a_pull_grow_and_every_id_is_known() {
         (resolved.id, resolved.ids, resolved.bytes),
         (layout.config.clone(), ids, Some(layout.bytes))
     );
-    // By whatever name.
+    // By each of its names.
     for name in [
         "docker.io/library/app:1".to_owned(),
         format!("app@{}", layout.index.clone().unwrap()),
@@ -367,7 +367,8 @@ async fn credentials_from_the_controller_are_tried_in_turn() {
     assert!(why.contains("cannot be reached"), "{why}");
 }
 
-/// Stands in for the controller, whose own side is tested with it: TLS, a token, and one answer to everything.
+/// Stands in for the controller: TLS, a token, and one answer to every request. The controller has
+/// its own tests of this service.
 struct Controller {
     client: PullSecrets,
     server: JoinHandle<()>,
@@ -473,7 +474,7 @@ async fn a_runtime_that_comes_and_goes_is_followed() {
     );
     node.containerd.run();
     let runtime = ready(&mut events).await;
-    // A pull that the runtime's end cuts off is held against nobody.
+    // A pull that fails because the runtime ends counts as no failure.
     node.relay.allow_only(0);
     let cut = pull(&runtime, "app", "1");
     tokio::task::yield_now().await;

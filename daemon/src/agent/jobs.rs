@@ -1,4 +1,4 @@
-//! What takes time and is done beside the loop.
+//! Slow work that runs in tasks of its own, beside the agent's loop.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use crate::runtime::cri::CriError;
 use crate::runtime::inspect::{self, Facts};
 use crate::tasks::{Key, Outcome, Resolved};
 
-/// What came of a job.
+/// The result of a job.
 pub(super) enum Done {
     /// The node was asked for an image.
     Looked(Key, Result<Option<Resolved>, CriError>),
@@ -29,26 +29,28 @@ pub(super) enum Done {
     Ended(u64, Outcome),
     /// Pods were inspected.
     Inspected(Result<Found, CriError>),
-    /// The kubelet has had its time, where it needs any, to see what is wanted of the container: it may be stopped.
+    /// The container may be stopped: its kubelet had the time that it needs to see the pod's new
+    /// labels.
     StopDue(Stop),
     /// The container with this id was stopped, or was not.
     Stopped(String, Result<(), CriError>),
-    /// The node's containers, for those that are to be stopped.
+    /// The node's containers, listed to find the containers to stop.
     Seen(Result<Vec<Container>, CriError>),
-    /// The stop of a container is over: what its hook failed with, and whether it has stopped.
+    /// The stop of a container is over: the error of its `preStop` hook, and whether the container
+    /// stopped.
     Halted(Box<Begin>, Option<String>, Result<(), CriError>),
-    /// A status was written; with the resourceVersion that came of it.
+    /// A status was written; the string is the new `resourceVersion`.
     Written(Result<(NodeImageStatus, String), NodeImageError>),
 }
 
 /// Asks the node for an image.
 pub(super) async fn look(runtime: Arc<Runtime>, key: Key, done: mpsc::Sender<Done>) {
     let found = runtime.resolve(&key.reference()).await;
-    // Nobody listens only when the daemon ends; so with every send here.
+    // A send fails only when the daemon ends. The same holds for every send in this file.
     let _ = done.send(Done::Looked(key, found)).await;
 }
 
-/// What was found about pods.
+/// The result of an inspection of pods.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) pods: Vec<InspectedPod>,
@@ -57,7 +59,7 @@ pub(super) struct Found {
     pub(super) stop: Vec<Stop>,
 }
 
-/// What is asked about pods.
+/// The input of an inspection of pods.
 pub(super) struct Question {
     pub(super) pods: Vec<InspectPod>,
     /// Names that images may have.
@@ -110,7 +112,7 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
         .collect();
     let mut facts = Vec::new();
     for image in named {
-        // A name that the runtime refuses is one that it has no image for.
+        // The runtime has no image under a name that it refuses.
         let found = match runtime.resolve(image).await {
             Err(CriError::Refused(_)) => None,
             found => found?,
@@ -123,8 +125,9 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
     Ok(Found { pods, facts, stop })
 }
 
-/// Labels raise no generation, so nothing tells when a kubelet has seen them. One that is still at work with those of before
-/// would create the container with the old variables again, and it would have to be stopped twice.
+/// How long the kubelet gets to see changed labels and annotations. They raise no generation, so
+/// the daemon cannot see which of them the kubelet has read. A kubelet that still has the old ones
+/// would create the container with the old variables, and it would have to be stopped twice.
 const KUBELET_SEES: Duration = Duration::from_secs(2);
 /// The pause after a stop that failed.
 const BEFORE_NEXT_TRY: Duration = Duration::from_secs(2);
@@ -137,7 +140,8 @@ pub(super) async fn await_kubelet(stop: Stop, done: mpsc::Sender<Done>) {
     let _ = done.send(Done::StopDue(stop)).await;
 }
 
-/// Ends a container as its kubelet would: its hook first, then within what is left of its grace period.
+/// Stops a container as its kubelet would: runs its hook, then stops it within the rest of its
+/// grace period.
 pub(super) async fn stop(
     runtime: Arc<Runtime>,
     node_ip: Option<IpAddr>,
@@ -161,19 +165,19 @@ pub(super) async fn stop(
         .stop_container(&stop.id, pre_stop::left(stop.grace, begun.elapsed()))
         .await;
     if result.is_err() {
-        // It is tried again as soon as this is told.
+        // The agent tries again as soon as it receives the result.
         tokio::time::sleep(BEFORE_NEXT_TRY).await;
     }
     let _ = done.send(Done::Stopped(stop.id, result)).await;
 }
 
-/// Lists the containers of all pods, for those that are to be stopped.
+/// Lists the containers of all pods to find the containers to stop.
 pub(super) async fn see(runtime: Arc<Runtime>, done: mpsc::Sender<Done>) {
     let seen = runtime.cri.containers(None).await;
     let _ = done.send(Done::Seen(seen)).await;
 }
 
-/// Ends a container for a request, as [`stop`] does, and tells what became of it.
+/// Stops a container for a request, as [`stop`] does, and sends the result.
 pub(super) async fn end(
     runtime: Arc<Runtime>,
     node_ip: Option<IpAddr>,

@@ -23,14 +23,15 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How long the watch may lag behind an own write before it is believed again.
 const LAG_MAX: Duration = Duration::from_secs(10);
 
-/// What the apiserver has, as far as is known, and when to write again.
+/// The last known status in the apiserver, and when to write it again.
 pub(super) struct Publisher {
     api: Api<NodeImage>,
     progress_interval: Duration,
     known: NodeImageStatus,
     under_way: bool,
     last: Option<Instant>,
-    /// An own write that the watch has not shown yet. What it shows before that is older than what is known.
+    /// An own write that the watch has not shown yet. Until then, what the watch shows is older
+    /// than `known`.
     unseen: Option<(String, Instant)>,
     not_before: Option<Instant>,
     retry: Duration,
@@ -138,7 +139,7 @@ impl Publisher {
         let (api, done) = (self.api.clone(), done.clone());
         tokio::spawn(async move {
             let written = nodeimage::write_status(&api, &name, &uid, &status).await;
-            // Nobody listens only when the daemon ends.
+            // The send fails only when the daemon ends.
             let _ = done
                 .send(Done::Written(written.map(|version| (status, version))))
                 .await;

@@ -49,7 +49,7 @@ impl Agent {
             let pull = self.attempt(start.key, attempt, spec, runtime.clone());
             let done = self.done.clone();
             let job = async move {
-                // Nobody listens only when the daemon ends.
+                // The send fails only when the daemon ends.
                 let _ = done.send(Done::Ended(attempt, pull.run().await)).await;
             };
             self.pulls.insert(attempt, tokio::spawn(job));

@@ -13,7 +13,7 @@ use tracing::info;
 use super::{Agent, Connection};
 
 impl Agent {
-    /// Begins with the containers that are to be stopped, among those that the node has.
+    /// Begins the requested stops of the containers that the runtime listed.
     pub(super) fn on_seen(&mut self, seen: Result<Vec<Container>, CriError>) {
         let asked = self
             .node
@@ -25,7 +25,7 @@ impl Agent {
             .stops
             .seen(asked, seen.as_deref(), |id| otherwise.contains(id), now());
         let Connection::Ready(runtime) = &self.runtime else {
-            // It went just now: what has not begun is looked at again when it is back.
+            // The runtime went away just now: the stops begin when it is back.
             return begins.iter().for_each(|begin| self.stops.not_begun(begin));
         };
         for begin in begins {

@@ -14,8 +14,8 @@ use crate::runtime::container_hash::container_hash;
 /// By container id without its scheme: the variables that it was created with.
 pub type Environments = HashMap<String, BTreeMap<String, String>>;
 
-/// Reads a container's variables from what a runtime says in its verbose status: both containerd and CRI-O give the OCI
-/// spec that they made of the container.
+/// Reads a container's variables from the runtime's verbose status: both containerd and CRI-O
+/// include the OCI spec of the container there.
 pub fn environment(info: &str) -> Option<BTreeMap<String, String>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -52,7 +52,7 @@ fn question<'a>(pods: &'a [InspectPod], uid: &str, name: &str) -> Option<&'a Ins
         .find(|env| env.container == name)
 }
 
-/// The ids, without their scheme, of the containers whose variables are asked for.
+/// The ids, without their scheme, of the containers whose variables the NodeImage wants.
 pub fn asked<'a>(
     pods: &'a [InspectPod],
     answers: &'a [InspectedPod],
@@ -110,13 +110,13 @@ pub struct Stop {
     pub sandbox: String,
     /// The pod's uid.
     pub uid: String,
-    /// The question whose answer is to stop it.
+    /// The entry of the NodeImage because of which the container is stopped.
     pub question: InspectEnv,
     /// The pod's namespace and name, and the container's name, for logs.
     pub what: String,
     /// The time to end in.
     pub grace: Duration,
-    /// What comes first.
+    /// The hook that runs before the stop.
     pub hook: Hook,
 }
 
@@ -127,8 +127,9 @@ impl Stop {
     }
 }
 
-/// The containers that were created with other variables than are wanted, and those that are to run no more. One of another image
-/// than wanted is left alone: the kubelet is about to restart it anyway, and knows all of its hooks.
+/// The containers to stop: those created with other variables than the NodeImage wants, and those
+/// that it names by id. A container whose image differs from the wanted one is left alone, because
+/// the kubelet is about to restart it and runs all of its hooks.
 pub fn to_stop(
     pods: &[InspectPod],
     answers: &[InspectedPod],
@@ -164,7 +165,7 @@ pub fn to_stop(
     stops
 }
 
-/// Is the container still to be stopped, by what is asked now? The question may have changed or been taken back since.
+/// Does the NodeImage still want the container stopped? Its entry may have changed or gone since.
 pub fn is_still_asked(pods: &[InspectPod], stop: &Stop) -> bool {
     question(pods, &stop.uid, &stop.question.container) == Some(&stop.question)
 }

@@ -1,4 +1,5 @@
-//! What a kubelet would do before it stops a container, from what it wrote to that container: the grace period and the `preStop` hook.
+//! The grace period and the `preStop` hook with which a kubelet would stop a container, read from
+//! the labels and annotations that the kubelet wrote to it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,9 +23,9 @@ const PORTS_ANNOTATION: &str = "io.kubernetes.container.ports";
 /// The grace period that the kubelet gives where nothing is said, and the shortest that it gives.
 const GRACE: Duration = Duration::from_secs(30);
 const GRACE_MIN: Duration = Duration::from_secs(2);
-/// What every answer of HTTP begins with. No more of one is read.
+/// The first bytes of every HTTP response. The daemon reads no more of a response.
 const PROTOCOL: &[u8; 5] = b"HTTP/";
-/// What an event says of every request that fails: a tenant must not learn which ports are open.
+/// The event's message for every request that fails: a tenant must not learn which ports are open.
 const FAILED: &str = "its httpGet failed";
 
 /// A `preStop` hook.
@@ -38,7 +39,7 @@ pub enum Hook {
     Sleep(Duration),
     /// An HTTP request to the pod.
     Http(HttpGet),
-    /// One that nobody here knows how to run, and why.
+    /// A hook that the daemon cannot run, and why.
     Unknown(String),
 }
 
@@ -158,7 +159,7 @@ impl Get {
             .into_iter()
             .map(|Header { name, value }| (name, value))
             .collect();
-        // What would be another request.
+        // These characters would make a different request of it.
         let is_odd = |text: &str| text.bytes().any(|byte| byte.is_ascii_control());
         let odd = is_odd(&self.host) || is_odd(&path) || path.contains(' ');
         if odd
@@ -195,15 +196,16 @@ fn named(name: &str, annotations: &HashMap<String, String>) -> Option<u16> {
         .map(|port| port.container_port)
 }
 
-/// What is left of the grace period for the container itself, after its hook.
+/// The rest of the grace period, which the container itself gets after its hook.
 pub fn left(grace: Duration, hook: Duration) -> Duration {
     grace.saturating_sub(hook).max(GRACE_MIN)
 }
 
-/// Runs a container's hook, for as long as its grace period at most. The container and its sandbox are named by the runtime's ids.
+/// Runs a container's hook, at most for its grace period. The container and its sandbox are given
+/// by the runtime's ids.
 ///
 /// # Errors
-/// What went wrong, in words. The container is stopped all the same.
+/// The cause of the failure, in words. The container is stopped all the same.
 pub async fn run(
     runtime: &Runtime,
     (container, sandbox): (&str, &str),

@@ -1,7 +1,9 @@
-//! Containers that are stopped because a ContainerRecreateRequest asks for it: which of them, when, and what is answered.
+//! Containers that are stopped for a ContainerRecreateRequest: which ones, when, and what the
+//! daemon reports of them.
 //!
-//! What is asked is an id. Only a running container of that id is stopped that is, by the labels that its kubelet gave it, of the pod and
-//! the name that are asked for. Nothing that a request says is ever run.
+//! A request names a container by its id. The daemon stops a container only if it runs, has this
+//! id, and has the pod and the name of the request by the labels that its kubelet gave it. The
+//! daemon runs nothing that a request says.
 
 mod begin;
 mod container;
@@ -20,22 +22,24 @@ pub use begin::Begin;
 use begin::{Begun, begin};
 use container::{id, is_meant, is_of, is_running, time_left};
 
-/// A stop that takes longer is told of before it is over: after a minute without a word a request is given up.
+/// After this time the daemon reports that a stop is under way. The controller gives up a request
+/// after a minute without a report.
 const TOLD_AFTER: Duration = Duration::from_secs(20);
 /// The pause after the runtime was away in the middle of a stop.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.
 const MESSAGE_MAX: usize = 512;
 
-/// What is at work, and what is answered.
+/// The stops that are under way, and the results to report.
 #[derive(Debug, Default)]
 pub struct Stops {
     answers: Vec<StoppedContainer>,
-    /// By the runtime's id: what is being stopped, for what, and since when.
+    /// Keyed by the runtime's id: the stop that is under way, and since when.
     at_work: HashMap<String, (StopContainer, Instant)>,
     /// The stops that have begun and are not over, at work or not.
     begun: HashMap<StopKey, Begun>,
-    /// By the runtime's id: since when those that are asked for are seen to be stopped for another reason.
+    /// Keyed by the runtime's id: requested containers that are being stopped for another reason,
+    /// and since when.
     elsewhere: HashMap<String, Instant>,
     /// By the runtime's id: since when the next containers are seen to run.
     running: HashMap<String, Instant>,
@@ -46,11 +50,12 @@ pub struct Stops {
     wake: Option<Instant>,
 }
 
-/// What a stop is for: a request, a container's name, and its id.
+/// The key of a stop: the request, the container's name and the container's id.
 type StopKey = (String, String, String);
 
 impl Stops {
-    /// What a daemon before this one has answered. One that it was at is begun again, if it still runs.
+    /// Takes over the results of an earlier daemon. A stop that it had under way begins again if
+    /// the container still runs.
     pub fn take_over(&mut self, answers: &[StoppedContainer], now: Now) {
         let known = self.answers.iter().map(key).collect::<Vec<_>>();
         for answer in answers
@@ -60,7 +65,7 @@ impl Stops {
             if answer.phase.is_final() {
                 self.answers.push(answer.clone());
             } else if let Some(at) = &answer.begun_at {
-                // Whether its hook was done, nobody knows any more.
+                // Whether its hook was done is not known any more.
                 let begun = Begun {
                     at: Began::told(at.0, now),
                     is_cut_short: true,
@@ -72,13 +77,14 @@ impl Stops {
         self.due = true;
     }
 
-    /// Another object asks from now on. What is being stopped goes on.
+    /// Drops all results because the NodeImage is another object from now on. Stops that are under
+    /// way go on.
     pub fn forget(&mut self) {
         self.answers.clear();
         self.due = true;
     }
 
-    /// Containers, or what is asked, may have changed.
+    /// The containers, or the requested stops, may have changed.
     pub fn changed(&mut self) {
         self.due = true;
     }
@@ -88,7 +94,7 @@ impl Stops {
         self.at_work.contains_key(id)
     }
 
-    /// Is any of what is asked not answered for good?
+    /// Does any of the requested stops lack its final result?
     pub fn are_open(&self, asked: &[StopContainer]) -> bool {
         asked.iter().any(|stop| self.is_open(stop))
     }
@@ -124,7 +130,7 @@ impl Stops {
     pub fn wake(&self, asked: &[StopContainer], now: Instant) -> Option<Instant> {
         let told = asked.iter().filter_map(|stop| self.stopping_since(stop));
         let told = told.map(|since| since + TOLD_AFTER).filter(|at| *at > now);
-        // What is past already waits for the runtime, whose return is told.
+        // After a past time the stop waits for the runtime, and its return triggers a step.
         [self.wake, told.min()]
             .into_iter()
             .flatten()
@@ -132,8 +138,9 @@ impl Stops {
             .min()
     }
 
-    /// The containers were seen, or could not be: says which are stopped now. `is_stopped_otherwise` is true of those that are being
-    /// stopped for other reasons.
+    /// Takes the list of containers, or the error of listing them, and returns the stops that begin
+    /// now. `is_stopped_otherwise` is true for containers that are being stopped for another
+    /// reason.
     pub fn seen(
         &mut self,
         asked: &[StopContainer],
@@ -189,7 +196,8 @@ impl Stops {
                     self.begun.entry(asked_key(stop)).or_insert(first);
                     begins.push(begin(stop, container, begun, now));
                 }
-                // It ended by what was begun, while nobody saw to it. Whoever is behind it goes on.
+                // The container ended by the stop that was begun, while no daemon watched it. Stops
+                // that wait for it go on.
                 None if begun.is_some() => {
                     self.note(stop, StopPhase::Stopped, "", "");
                     self.due = true;
@@ -201,8 +209,9 @@ impl Stops {
         begins
     }
 
-    /// Of a request one is stopped after the other, whoever asks, and what has begun comes first: also where it has for another request,
-    /// for a container is not begun twice.
+    /// Must the stop wait for another one? A request stops its containers one after the other. A
+    /// stop that has begun comes first, also one of the same container for another request, because
+    /// no stop begins twice.
     fn is_behind_another(&self, stop: &StopContainer, has_begun: bool) -> bool {
         let is_other = |(request, container, container_id): &StopKey| {
             if *request == stop.request {
@@ -274,7 +283,8 @@ impl Stops {
         });
     }
 
-    /// Tells those that have run for long enough, by this node's clock alone.
+    /// Reports the new containers that have run for long enough, measured by this node's clock
+    /// alone.
     fn look_for_next_ones(&mut self, asked: &[StopContainer], containers: &[Container], now: Now) {
         self.running
             .retain(|id, _| containers.iter().any(|container| container.id == *id));
@@ -312,7 +322,7 @@ impl Stops {
         }
     }
 
-    /// What is answered to what is asked.
+    /// The results to report for the requested stops.
     pub fn answers(&self, asked: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
         let of = |stop: &StopContainer| {
             let (since, begun) = (self.stopping_since(stop), self.begun.get(&asked_key(stop)));
@@ -323,7 +333,8 @@ impl Stops {
                 begun_at: begun.map(|begun| Time(begun.at.time)),
                 ..StoppedContainer::default()
             };
-            // At once where the daemon after this one would take it for one that it must not begin, or where it was told already.
+            // Report a stop at once if the next daemon could take it for one that it must not
+            // begin, or if it was reported before.
             let is_told = since.is_some_and(|since| now.duration_since(since) >= TOLD_AFTER)
                 || begun.is_some_and(|begun| begun.is_cut_short || stop.cancelled);
             self.answer(stop)
@@ -333,7 +344,7 @@ impl Stops {
         asked.iter().filter_map(of).collect()
     }
 
-    /// Since when the container is being stopped, for whomever.
+    /// Since when the container is being stopped, for any reason.
     fn stopping_since(&self, stop: &StopContainer) -> Option<Instant> {
         let id = id(&stop.container_id);
         self.at_work
@@ -343,7 +354,8 @@ impl Stops {
             .copied()
     }
 
-    /// Drops the answers to what nobody asks any more, and what has begun for it and is not at work.
+    /// Drops the results of stops that are not requested any more, and their begun stops unless
+    /// they are under way.
     pub fn drop_others(&mut self, asked: &[StopContainer]) {
         self.answers
             .retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));

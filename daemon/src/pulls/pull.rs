@@ -19,18 +19,19 @@ use crate::tasks::{Key, Outcome, Resolved};
 
 /// How often the bytes of a pull are looked at.
 const PROGRESS: Duration = Duration::from_millis(500);
-/// In the sandbox config of every pull: some runtimes fail without any annotation there, and it says who asks.
+/// An annotation in the sandbox config of every pull: some runtimes fail without any annotation
+/// there, and it names the client that pulls.
 const PULLER_ANNOTATION: (&str, &str) = (
     berth_api::names::annotation::PULLING_IMAGE_BY,
     "berth-daemon",
 );
 
-/// What to pull, and with what.
+/// One try to pull an image, with all that it needs.
 #[derive(Debug)]
 pub struct Try {
     /// The number by which this try is known.
     pub attempt: u64,
-    /// What to pull.
+    /// The image to pull.
     pub key: Key,
     /// Handed to the runtime along with it.
     pub sandbox: Option<SandboxConfig>,
@@ -38,7 +39,7 @@ pub struct Try {
     pub has_secrets: bool,
     /// The node's runtime.
     pub runtime: Arc<Runtime>,
-    /// Where credentials come from; `None` where the daemon was not told of a controller.
+    /// Where credentials come from; `None` if the daemon has no controller's address.
     pub secrets: Option<PullSecrets>,
     /// Takes the bytes as they come.
     pub progress: mpsc::Sender<(u64, Bytes)>,
@@ -55,7 +56,8 @@ impl Try {
             Ok(found) => found,
             Err(why) => return Outcome::Held(why),
         };
-        // As the kubelet does: each credential that applies, and nobody's only where none does.
+        // As the kubelet does: try each credential that applies, and pull anonymously only if none
+        // does.
         let mut auths: Vec<Option<AuthConfig>> =
             credentials.into_iter().map(|c| Some(auth(c))).collect();
         if auths.is_empty() {
@@ -136,12 +138,12 @@ impl Try {
                 // Dropping the pull stops it.
                 return Err(Stopped::Final(Outcome::Failed(why)));
             }
-            // Nobody listens only when the daemon ends.
+            // The send fails only when the daemon ends.
             let _ = self.progress.send((self.attempt, bytes)).await;
         }
     }
 
-    /// A watch over the bytes, where the runtime tells of them.
+    /// Watches the bytes of the pull, if the runtime reports them.
     async fn watch(&self, reference: &str) -> Option<PullWatch> {
         let begun = PullWatch::begin(self.runtime.containerd.clone()?, reference).await;
         begun
@@ -154,7 +156,8 @@ impl Try {
     async fn resolve(&self, id: String) -> Resolved {
         match self.runtime.resolve(&self.key.reference()).await {
             Ok(Some(resolved)) => resolved,
-            // The runtime's word that it pulled the image counts; what it is called comes with the next look.
+            // The runtime says that it pulled the image, and that counts; the next look finds the
+            // image's names.
             Ok(None) | Err(_) => {
                 warn!(
                     image = self.key.reference(),

@@ -1,5 +1,5 @@
-//! What the daemon does for the node's `host-local` plugin: it takes back addresses of sandboxes that are no more, and puts the
-//! plugin that was there before back when the chart is uninstalled.
+//! The daemon's part in the node's `host-local` plugin: it releases the addresses of sandboxes that
+//! no longer exist, and restores the plugin that was there before when the chart is uninstalled.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +24,9 @@ const SIGN: &str = "kruise-host-local";
 /// How long the daemon looks for the sign when it ends, and how often.
 const PARTING: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(200);
-/// The same when it has no right to look: then the watch alone can tell. It has to end before the kubelet kills the daemon,
-/// which is ten seconds after it asked it to end.
+/// The same when the daemon has no right to read the sign: then only the watch can see its
+/// deletion. This must be shorter than the ten seconds between the kubelet's signal to end and its
+/// kill.
 const PARTING_WITHOUT_RIGHT: Duration = Duration::from_secs(7);
 /// The pause before a watch that ended is begun again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -39,8 +40,8 @@ pub struct Leases {
     pub reclaim_after: Duration,
 }
 
-/// Takes back, again and again, what sandboxes have that the runtime does not know. Runtimes that collect garbage themselves
-/// leave nothing to do.
+/// Releases, periodically, the addresses of sandboxes that the runtime does not know. If the
+/// runtime collects this garbage itself, nothing is left to do.
 pub async fn reclaim(leases: Leases, socket: SocketChoice) {
     let pause = (leases.reclaim_after / 2).max(Duration::from_secs(5));
     loop {
@@ -113,18 +114,21 @@ impl Sign {
         }
     }
 
-    /// Whether the sign is known to have gone: the watch saw its deletion, or the apiserver says that there is none. That the
-    /// daemon may not look (403) is no proof: at an uninstallation its right goes before the sign does, but a right can get
-    /// lost while the chart stays, and the node's plugin must not change then. A watch that has begun goes on without the
-    /// right to begin it, so it tells the two apart. A token that is not valid any more says nothing either: a pod that
-    /// is deleted by force has none.
+    /// Is the sign known to have been deleted? Either the watch saw the deletion, or the apiserver
+    /// has no such object. A 403 is no proof: an uninstallation deletes the daemon's right before
+    /// the sign, but a right can also get lost while the chart stays, and then the node's plugin
+    /// must not change. A running watch goes on without the right to begin one, so that it can tell
+    /// the two cases apart. An invalid token is no proof either: the token of a pod that was
+    /// deleted by force is invalid.
     async fn is_gone(&self) -> bool {
         let begun = Instant::now();
         let mut patience = PARTING;
         while begun.elapsed() < patience {
-            // No look lasts beyond the end of them all: the kubelet kills what takes longer.
+            // No read lasts beyond the common deadline, because the kubelet kills a daemon that
+            // takes longer.
             match tokio::time::timeout_at(begun + patience, self.api.get_metadata(SIGN)).await {
-                // Newer than what the watch saw: the chart may be installed again already, and the next daemon at work.
+                // This is newer than what the watch saw: the chart may be installed again already,
+                // and the next daemon may run.
                 Ok(Ok(_)) => self.taken_away.store(false, Ordering::Relaxed),
                 Ok(Err(Error::Api(status))) if status.code == 404 => return true,
                 Ok(Err(Error::Api(status))) if status.code == 403 => {
@@ -147,8 +151,8 @@ impl Sign {
     }
 }
 
-/// A watch that has begun goes on without the right to begin it. The apiserver ends it every few minutes; the next one
-/// begins at once, so that a deletion is hardly ever missed.
+/// Watches the sign. A running watch goes on without the right to begin one. The apiserver ends it
+/// every few minutes; the next one begins at once, so that it hardly ever misses a deletion.
 async fn watch(api: Api<ConfigMap>, taken_away: Arc<AtomicBool>) {
     let only = WatchParams::default().fields(&format!("metadata.name={SIGN}"));
     loop {

@@ -1,8 +1,8 @@
 //! The kubelet's hash of a container's spec, which it leaves on every container that it creates.
 //!
-//! Since Kubernetes 1.31 the hash covers the container's name and image and nothing else, so it tells which image name a
-//! container was created from even where the runtime forgets it: containerd before 2.0 keeps the image's id alone, and
-//! two tags of one digest look alike.
+//! Since Kubernetes 1.31 the hash covers only the container's name and image. So it shows which
+//! image name a container was created from, even if the runtime forgets it: containerd before 2.0
+//! keeps only the image's id, and two tags of one digest look alike.
 
 /// The annotation of a CRI container that carries the hash, in lower-case hex without leading zeros.
 pub const ANNOTATION: &str = "io.kubernetes.container.hash";

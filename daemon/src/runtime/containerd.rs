@@ -1,5 +1,5 @@
-//! containerd's own services, on the same socket as its CRI: what they add to CRI is every digest that an image is known
-//! by, the bytes of a pull that is under way, and events.
+//! containerd's own services, on the same socket as its CRI. They add to CRI all digests of an
+//! image, the bytes of a running pull, and events.
 
 mod progress;
 
@@ -31,7 +31,7 @@ const DOCUMENT_MAX: usize = 4 << 20;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What containerd knows about an image beyond CRI.
+/// Facts about an image that containerd has beyond CRI.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageContent {
     /// Digests of its index, its manifests that are here, and their configs.
@@ -43,7 +43,7 @@ pub struct ImageContent {
 /// An event that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// An image came, went or was changed.
+    /// An image was added, removed or changed.
     Images,
     /// A container was created or started.
     Containers,

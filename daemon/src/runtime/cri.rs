@@ -25,10 +25,11 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Largest answer that is read: the kubelet's own bound.
 const MESSAGE_MAX: usize = 16 << 20;
 
-/// So containerd answers from when it listens until it knows what it has: no verdict on what it was asked for.
+/// containerd's error between the start of its listener and the end of its own start. It says
+/// nothing about the call itself.
 const STARTING: &str = "server is not initialized yet";
 
-/// What can go wrong between the daemon and the runtime.
+/// An error between the daemon and the runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
     /// The runtime answered with an error.
@@ -39,7 +40,7 @@ pub enum CriError {
     Away {
         /// The socket, as this process sees it.
         socket: String,
-        /// What happened.
+        /// The cause.
         why: String,
     },
 }
@@ -56,7 +57,7 @@ pub struct Cri {
 }
 
 impl Cri {
-    /// Connects to `socket` and asks the runtime who it is.
+    /// Connects to `socket` and reads the runtime's name and version.
     ///
     /// # Errors
     /// When nothing answers there, or not CRI v1.
@@ -66,7 +67,7 @@ impl Cri {
         Ok(cri)
     }
 
-    /// One that was not asked for anything yet.
+    /// A client that has made no call yet.
     fn at(socket: &Path) -> Cri {
         let path = socket.to_owned();
         let connect = move |_: Uri| {
@@ -125,7 +126,8 @@ impl Cri {
         Ok((answer.runtime_name, answer.runtime_version))
     }
 
-    /// Asks whether the runtime calls itself ready, and for its configuration as JSON where it tells it (containerd).
+    /// Reads whether the runtime reports itself ready, and its configuration as JSON if it has one
+    /// to report (containerd).
     ///
     /// # Errors
     /// When it does not answer.
@@ -142,7 +144,7 @@ impl Cri {
         Ok((ready, answer.info.remove("config")))
     }
 
-    /// The ids of all sandboxes, those that were stopped and not yet removed among them.
+    /// The ids of all sandboxes, including stopped ones that are not yet removed.
     ///
     /// # Errors
     /// When the runtime does not answer.
@@ -158,7 +160,7 @@ impl Cri {
     /// the pull.
     ///
     /// # Errors
-    /// What the runtime or, through it, the registry said.
+    /// The error of the runtime or, through it, of the registry.
     pub async fn pull(
         &self,
         reference: &str,
@@ -229,8 +231,8 @@ impl Cri {
             .containers)
     }
 
-    /// What the runtime tells of one container beside its status, as JSON; `None` where it tells nothing, or the
-    /// container is gone.
+    /// The runtime's verbose information about one container, as JSON; `None` if it has none, or
+    /// the container is gone.
     ///
     /// # Errors
     /// When the runtime does not answer.
@@ -250,7 +252,7 @@ impl Cri {
     /// The address of a sandbox; `None` where it has the node's network.
     ///
     /// # Errors
-    /// What the runtime said.
+    /// The runtime's error.
     pub async fn sandbox_ip(&self, id: &str) -> Result<Option<String>, CriError> {
         let mut client = self.runtime.clone();
         let request = PodSandboxStatusRequest {
@@ -264,10 +266,10 @@ impl Cri {
             .filter(|ip| !ip.is_empty()))
     }
 
-    /// Stops a container: it is asked to end, and killed after `grace`.
+    /// Stops a container: the runtime signals it to end, and kills it after `grace`.
     ///
     /// # Errors
-    /// What the runtime said.
+    /// The runtime's error.
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), CriError> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let mut client = self.runtime.clone();
@@ -283,7 +285,7 @@ impl Cri {
     /// Runs a command in a container and waits for its end, but not for longer than `limit`.
     ///
     /// # Errors
-    /// What the runtime said, or that the command failed.
+    /// The runtime's error, or that the command failed.
     pub async fn exec(
         &self,
         id: &str,
@@ -307,7 +309,7 @@ impl Cri {
         }
     }
 
-    /// Where the file system for images is mounted on the host, where the runtime tells.
+    /// Where the file system for images is mounted on the host, if the runtime reports it.
     ///
     /// # Errors
     /// When the runtime does not answer.
@@ -343,7 +345,7 @@ impl Cri {
     }
 
     fn error(&self, status: &tonic::Status) -> CriError {
-        // What the server sent has no source; what the transport made up has one.
+        // An error that the server sent has no source; an error of the transport has one.
         match status.source() {
             Some(source) => self.away(innermost(source)),
             None if status.message().contains(STARTING) => self.away(status.message().to_owned()),
@@ -363,7 +365,7 @@ impl Cri {
     }
 }
 
-/// The error at the bottom of a chain, which is the one that says something.
+/// The error at the bottom of a chain, because it names the cause.
 pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

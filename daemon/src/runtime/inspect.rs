@@ -1,4 +1,4 @@
-//! What the containers of pods were created from.
+//! The images and hashes that the containers of pods were created from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 /// The label with its pod's name.
 pub const POD_NAME_LABEL: &str = "io.kubernetes.pod.name";
 
-/// What a runtime said about containers and images.
+/// The runtime's data about containers and images.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The runtime's name as it gives it: the scheme of container ids.
@@ -30,8 +30,8 @@ pub struct Facts<'a> {
     pub names: &'a [String],
 }
 
-/// Answers for each pod what the newest container of each name was created from, in the order of `pods`. The answers have
-/// no times yet.
+/// Reports, for each pod in the order of `pods`, what the newest container of each name was created
+/// from. The reports have no times yet.
 pub fn inspect(pods: &[InspectPod], facts: Facts<'_>) -> Vec<InspectedPod> {
     let mut seen = BTreeSet::new();
     let of = |pod: &InspectPod| {

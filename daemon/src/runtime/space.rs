@@ -14,8 +14,8 @@ pub struct Space {
     pub total: u64,
 }
 
-/// Does what is still missing of an image fit? The bytes are those of the compressed blobs, so what fits here may still
-/// fail when it is unpacked; what does not fit cannot succeed.
+/// Does the missing part of an image fit? The bytes are those of the compressed blobs, so a pull
+/// that fits here may still fail when it is unpacked; a pull that does not fit cannot succeed.
 ///
 /// # Errors
 /// A sentence with the numbers and the remedy.
@@ -36,11 +36,12 @@ pub fn check(reference: &str, missing: u64, total: u64, space: &Space) -> Result
 
 /// Reads the state of the image file system that the runtime reports as `mountpoint`.
 ///
-/// With the host's paths mounted under `host_root`, that path is asked. Without them the process's own root is: in a
-/// container it is an overlay whose upper directory lies on that very file system.
+/// Measures that path under `host_root`, where the host's paths are mounted. Without them it
+/// measures the process's own root: in a container it is an overlay whose upper directory lies on
+/// that very file system.
 ///
 /// # Errors
-/// What the system answered.
+/// The system's error.
 #[allow(clippy::useless_conversion, reason = "these are u32 on some platforms")]
 pub fn measure(host_root: &Path, mountpoint: &str) -> Result<Space, nix::Error> {
     let seen = under(host_root, mountpoint);

@@ -17,7 +17,7 @@ pub struct Blob {
     pub size: u64,
 }
 
-/// What a document in a content store turned out to be.
+/// A parsed document of a content store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Document {
     /// The manifest of an image for one platform.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// A moment by both clocks. The time of day may be set, by hours and either way: so it is told, and nothing that lasts is
-/// measured by it.
+/// A moment by both clocks. The time of day may be set by hours, either way: it is only reported,
+/// and no duration is measured by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// By the clock that only goes on.
+    /// By the monotonic clock.
     pub steady: Instant,
     /// The time of day.
     pub time: Timestamp,
@@ -31,7 +31,7 @@ impl Now {
 /// When something began that may have begun in the life of an earlier daemon.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Began {
-    /// As it is told.
+    /// The time to report.
     pub(crate) time: Timestamp,
     /// When this daemon began or took it up, and how long it had lasted by then.
     known: Instant,
@@ -39,7 +39,7 @@ pub(crate) struct Began {
 }
 
 impl Began {
-    /// It begins now; told as `time`.
+    /// Begins now; its reported time is `time`.
     pub(crate) fn now(now: Now, time: Timestamp) -> Began {
         Began {
             time,
@@ -48,7 +48,7 @@ impl Began {
         }
     }
 
-    /// Another daemon told that it began at that time.
+    /// Began at the time that an earlier daemon reported.
     pub(crate) fn told(time: Timestamp, now: Now) -> Began {
         // By a clock that was set back since, it would begin in the future.
         let lasted = Duration::try_from(now.time.duration_since(time)).unwrap_or_default();
@@ -65,7 +65,8 @@ impl Began {
             .saturating_add(now.saturating_duration_since(self.known))
     }
 
-    /// When it will have lasted for so long. `None` for what is too long to ever be over.
+    /// When it will have lasted for `limit`. `None` if that is too far in the future for an
+    /// [`Instant`].
     pub(crate) fn lasts_until(&self, limit: Duration) -> Option<Instant> {
         self.known.checked_add(limit.saturating_sub(self.lasted))
     }

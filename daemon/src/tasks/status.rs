@@ -1,4 +1,4 @@
-//! What to report.
+//! The status to report.
 
 use berth_api::v1beta1::nodeimage::{ImagePullPhase, ImageTagStatus, NodeImageStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,4 +1,4 @@
-//! What to do next.
+//! Decides the next step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{Began, Key, Limits, MESSAGE_MAX, Now, Policy, Resolved, Running, State, Task, Tasks};
 
-/// What to do, and when to look again.
+/// The actions to take, and when to decide again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Ask the node for these images; answer with [`Tasks::looked`] or [`Tasks::not_looked`].
@@ -27,18 +27,19 @@ pub struct Plan {
 /// A try to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// What to pull.
+    /// The image to pull.
     pub key: Key,
     /// The number of the try, unique in the life of the process.
     pub attempt: u64,
 }
 
 impl Tasks {
-    /// Brings the tasks in line with the spec and decides what to do now. `previous` is the status that the NodeImage
-    /// has: tasks that are over by it are not begun again.
+    /// Brings the tasks in line with the spec and decides what to do now. `previous` is the status
+    /// in the NodeImage: tasks that it reports as over do not begin again.
     ///
-    /// The slots are the namespaces' in turns: the next one is for a namespace with the fewest tries under way. One that has
-    /// more than its share gives a slot back to one that waits, and so does a try that gets no bytes.
+    /// Namespaces take turns for the slots: the next slot is for a namespace with the fewest tries
+    /// under way. A namespace with more than its share gives a slot back if another one waits, and
+    /// so does a try that gets no bytes.
     pub fn step(
         &mut self,
         spec: &NodeImageSpec,
@@ -168,8 +169,9 @@ impl Tasks {
         }
     }
 
-    /// Jobs ask one after the other, so that all is done that is asked for says nothing before the controller has listed all. A
-    /// node that has nothing to pull is done at once.
+    /// Notes when all first pulls are over. Jobs add their entries one after the other, so finished
+    /// pulls count only after the controller has listed all first pulls. A node with nothing to
+    /// pull is done at once.
     fn note_first_sync(&mut self, spec: &NodeImageSpec, previous: &NodeImageStatus, now: Now) {
         if self.first_sync.is_none() {
             self.first_sync.clone_from(&previous.first_sync_status);
@@ -209,7 +211,8 @@ impl Tasks {
 }
 
 impl Task {
-    /// A task for an entry of the spec. `before` is what the status says about this very version of it.
+    /// Makes the task for an entry of the spec. `before` is the reported status of the same version
+    /// of the entry.
     fn recall(tag: &ImageTagSpec, before: Option<&ImageTagStatus>, now: Now) -> Task {
         let mut task = Task {
             version: tag.version,
@@ -290,7 +293,7 @@ impl Task {
 }
 
 impl Running {
-    /// How far it is, for a message about its end.
+    /// The progress of the pull, for the message about its end.
     pub(super) fn progress(&self) -> String {
         self.bytes.map_or(String::new(), |bytes| {
             format!(", at {} of {} bytes", bytes.done, bytes.total)

@@ -318,7 +318,7 @@ fn changed_limits_hold_for_a_pull_under_way() {
         node.spec = spec(&[("app", limited("1", timeout, backoff, deadline))]);
     };
     let table = [
-        // What changes at second 50, after three failed tries, and when the pull ends.
+        // The change at second 50, after three failed tries, and when the pull ends.
         (
             "lower backoffLimit between tries",
             (600, 1, None),
@@ -510,7 +510,7 @@ fn a_new_daemon_goes_on_where_the_last_one_was() {
             );
         }
     }
-    // A pull that was under way keeps its start, for its deadline.
+    // A pull that was under way keeps its start, because its deadline counts from there.
     let pulling = ImageTagStatus {
         completion_time: None,
         ..done(ImagePullPhase::Pulling, 0)
@@ -689,7 +689,7 @@ fn long_messages_are_cut_at_a_character() {
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
-/// What can happen to a node.
+/// An event on a node.
 #[derive(Debug, Clone)]
 enum Happening {
     Wait(i64),
@@ -721,8 +721,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: bounds hold, the counts add up, what is over stays over, and nothing that
-    /// can go on is left without something that makes it go on.
+    /// For any events in any order: bounds hold, counts add up, a finished task stays finished, and
+    /// each unfinished task has an event or a time that continues it.
     #[test]
     fn invariants_hold(happenings in proptest::collection::vec(happening(), 1..60)) {
         let mut node = Node::new(NodeImageSpec::default());

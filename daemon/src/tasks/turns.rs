@@ -1,7 +1,8 @@
 //! The slots of a node, shared by namespaces: which pull begins next, and which one gives its slot back.
 //!
-//! Anybody who may create ImagePullJobs puts pulls on every node. A registry that never ends an answer would hold a slot for
-//! as long as the timeout allows, and a few such pulls would hold all of them.
+//! Every user with the right to create ImagePullJobs can put pulls on every node. A registry that
+//! never ends an answer would hold a slot for as long as the timeout allows, and a few such pulls
+//! would hold all slots.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -14,15 +15,16 @@ use super::{Key, Limits, Now, Running, State, Task, Tasks};
 
 /// A try that got no bytes for so long fails if it holds up another pull.
 pub(super) const STALLED: Duration = Duration::from_secs(60);
-/// For so long a try goes on even if its namespace has two slots more than one that waits.
+/// How long a try keeps its slot although its namespace has two slots more than a waiting one.
 pub(super) const TURN: Duration = Duration::from_secs(60);
-/// The same of a namespace's only slot, where one that waits has none: with more namespaces than slots they take turns, too.
+/// How long a try keeps the only slot of its namespace while a namespace without a slot waits: with
+/// more namespaces than slots, they take turns.
 pub(super) const LONG_TURN: Duration = Duration::from_secs(300);
 pub(super) const TURN_OVER: &str =
     "its slot went to a pull of a namespace that had fewer; it goes on when a slot is free";
 
 impl Tasks {
-    /// Begins pulls in free slots, and frees the slots of those that have had their turn.
+    /// Begins pulls in free slots, and frees the slots of tries whose turn is over.
     pub(super) fn take_turns(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
         let owners: BTreeSet<&String> = self
             .tasks
@@ -57,7 +59,8 @@ impl Tasks {
         }
     }
 
-    /// When the next slot is given back, if nothing happens before. `None` when nobody waits for it.
+    /// When the next slot is given back, if no event comes before. `None` if no pull waits for a
+    /// slot.
     pub(super) fn next_turn(&self, limits: Limits, now: Now) -> Option<Instant> {
         let blocked = self.blocked(limits, now);
         let stalls = self
@@ -97,8 +100,8 @@ impl Tasks {
         }
     }
 
-    /// Begins a pull in each free slot: of the namespace with the fewest tries under way; of those the one that has waited
-    /// for its turn the longest; of its pulls the oldest.
+    /// Begins a pull in each free slot. It is for the namespace with the fewest tries under way,
+    /// among equal ones the namespace that has waited longest, and its oldest pull.
     fn start(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
         while self.under_way() < limits.parallel.max(1) {
             let (shares, busy) = (self.shares(), self.busy());
@@ -139,7 +142,7 @@ impl Tasks {
         }
     }
 
-    /// The tries of the namespaces that have more slots than one that waits, so that their turns end.
+    /// The tries of namespaces that have more slots than a waiting one, so that their turns end.
     fn beyond_its_share(&self, limits: Limits, now: Now) -> impl Iterator<Item = Turn> {
         let (shares, busy) = (self.shares(), self.busy());
         let is_full = self.under_way() >= limits.parallel.max(1);
@@ -166,7 +169,7 @@ impl Tasks {
         turns.collect::<Vec<_>>().into_iter()
     }
 
-    /// Who waits for tries that are under way.
+    /// The pulls that wait for tries that are under way.
     fn blocked(&self, limits: Limits, now: Now) -> Blocked {
         let busy = self.busy();
         let is_full = self.under_way() >= limits.parallel.max(1);
@@ -216,7 +219,8 @@ impl Tasks {
 /// How long a try may keep its slot while others wait.
 struct Turn {
     ends: Instant,
-    /// The try. The one that began last, and so loses the least, is the least.
+    /// The key of the order in which tries give up their slots. The try that began last is the
+    /// least, because it loses the least.
     of: (Reverse<Instant>, Key),
     /// It has the only slot of its namespace.
     only: bool,
@@ -243,7 +247,8 @@ impl Blocked {
 }
 
 impl Running {
-    /// When it counts as stalled. `None` while nobody can tell its bytes, and when all of them are here: then it is unpacked.
+    /// When it counts as stalled. `None` while its bytes are not known, and when all of them are
+    /// here: then the image is unpacked.
     fn stalls_at(&self) -> Option<Instant> {
         let is_complete = self.bytes.is_some_and(|bytes| bytes.missing() == 0);
         self.advanced

@@ -28,7 +28,7 @@ pub struct Layout {
     pub bytes: u64,
 }
 
-/// What is in an image.
+/// The content of an image.
 #[derive(Default)]
 pub struct Content<'a> {
     /// Bytes of each layer's file; every layer gets one with bytes that no one can compress.
@@ -135,7 +135,7 @@ fn layer(path: &str, content: &[u8], mode: u32) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-/// As registries have layers; what is not compressed, skopeo would compress on its way.
+/// Compressed as registries store layers; skopeo would compress other layers on the way.
 fn compressed(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(bytes).unwrap();

@@ -23,7 +23,7 @@ fn question(update: &str, tier: &str) -> Vec<InspectPod> {
     })
 }
 
-/// The question about a container of whatever variables, of which the one with this id is to run no more.
+/// An entry that wants no variables, but wants the container with this id stopped.
 fn to_end(id: &str) -> InspectEnv {
     let (container, image, update) = ("c".into(), "app:1".into(), "1".into());
     InspectEnv {

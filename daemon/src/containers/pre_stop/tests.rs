@@ -126,7 +126,7 @@ async fn an_http_hook_is_one_request_and_any_answer_will_do() {
     );
 }
 
-/// Each port of the pod's own address, and what the event says.
+/// Each port of the pod's own address, and the event's message.
 #[tokio::test]
 async fn http_hook_failures_sound_the_same() {
     let own = IpAddr::from([127, 0, 0, 1]);

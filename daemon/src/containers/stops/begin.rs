@@ -13,7 +13,7 @@ const MAX_GRACE: Duration = Duration::from_secs(MAX_GRACE_SECONDS.unsigned_abs()
 /// A container that is stopped now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begin {
-    /// What asks for it.
+    /// The requested stop.
     pub asked: StopContainer,
     /// The runtime's id.
     pub id: String,
@@ -25,22 +25,23 @@ pub struct Begin {
     pub what: String,
     /// The time to end in.
     pub grace: Duration,
-    /// What comes first.
+    /// The hook that runs before the stop.
     pub hook: Hook,
 }
 
 /// A stop that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begun {
-    /// When, in whoever's life.
+    /// When it began, in the life of this daemon or of an earlier one.
     pub(super) at: Began,
-    /// The daemon or the runtime went in the middle of it. A container that still runs is stopped to the end, for half of it is done.
+    /// The daemon or the runtime went away during the stop. If the container still runs, it is
+    /// stopped to the end, because half of the stop is done.
     pub(super) is_cut_short: bool,
     /// Its hook is done and not run again.
     pub(super) is_hook_done: bool,
 }
 
-/// One that was begun before has what is left of its grace period.
+/// Makes the stop of a container. A stop that began before gets the rest of its grace period.
 pub(super) fn begin(
     stop: &StopContainer,
     container: &Container,

@@ -1,4 +1,4 @@
-//! Containers as the runtime lists them: whose they are, and for how long they run.
+//! Containers as the runtime lists them: their pods, their names, and how long they have run.
 
 use crate::runtime::inspect::is_of_pod;
 use crate::tasks::Now;
@@ -16,7 +16,8 @@ pub(super) fn is_running(container: &Container) -> bool {
     container.state == ContainerState::ContainerRunning as i32
 }
 
-/// Is it of the pod and the name that are asked for, as its kubelet says?
+/// Does the container have the pod and the name of the request, by the labels that its kubelet gave
+/// it?
 pub(super) fn is_of(container: &Container, stop: &StopContainer) -> bool {
     container
         .labels
@@ -26,14 +27,15 @@ pub(super) fn is_of(container: &Container, stop: &StopContainer) -> bool {
 }
 
 pub(super) fn is_meant(container: &Container, stop: &StopContainer) -> bool {
-    // Of one that lived on while its runtime was away, the runtime may not know the state.
+    // The runtime may not know the state of a container that ran on while the runtime was away.
     let may_run =
         is_running(container) || container.state == ContainerState::ContainerUnknown as i32;
     container.id == id(&stop.container_id) && may_run && is_of(container, stop)
 }
 
-/// How long the container still has to run. A runtime lists when it was created, and it starts some time after that: so what counts is
-/// since when it is seen to run, but for one that is old when it is seen first.
+/// How long the container must run until it has run for `minStartedSeconds`. A runtime lists when a
+/// container was created, and it starts some time later. So the time counts from when the daemon
+/// first sees it run, except for a container that is old by then.
 pub(super) fn time_left(
     next: &Container,
     stop: &StopContainer,

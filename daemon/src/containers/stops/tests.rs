@@ -81,7 +81,7 @@ fn phases(stops: &Stops, asked: &[StopContainer], at: i64) -> Vec<(String, StopP
         .collect()
 }
 
-/// Each edit makes it another container than is asked for.
+/// Each edit makes it another container than the requested one.
 #[test]
 fn a_container_that_is_another_in_any_way_is_not_stopped() {
     type Edit = fn(&mut Container);
@@ -182,7 +182,8 @@ fn a_stop_is_told_of_when_it_takes_its_time_and_when_it_is_over() {
     assert_eq!(phases(&stops, &[], 32), [], "nobody asks any more");
 }
 
-/// Whoever asks for a container that is being stopped for another is not left without a word.
+/// A container is being stopped for another request; the daemon reports that to each request for
+/// it.
 #[test]
 fn a_stop_for_another_is_told_to_whoever_asks_for_the_same_container() {
     let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
@@ -240,7 +241,7 @@ fn a_stop_that_fails_is_told_and_one_that_the_runtime_did_not_see_is_tried_again
     let mut stops = Stops::default();
     let begun = see(&mut stops, &asked, &containers, 1).remove(0);
     stops.over(&begun, None, Err(&away()), now(2));
-    // Whoever waits for a word has one as long as the runtime is away.
+    // A request that waits has a report as long as the runtime is away.
     assert_eq!(
         phases(&stops, &asked, 2),
         [("app".to_owned(), StopPhase::Stopping)]
@@ -325,7 +326,7 @@ fn the_next_container_lasts_by_this_nodes_clock() {
         (vec![container("app", "b", 13)], 18, ""),
         (vec![container("app", "b", 13)], 19, "containerd://b"),
         (vec![container("app", "c", 20)], 20, ""),
-        // A daemon that has not seen it start believes what it is told of its creation when that was long ago.
+        // A daemon that has not seen it start believes the creation time if that was long ago.
         (vec![container("app", "d", 21)], 57, "containerd://d"),
     ] {
         see(&mut stops, &asked, &containers, at);
@@ -367,7 +368,9 @@ fn the_answers_of_a_daemon_before_are_kept_but_what_it_was_at_begins_again() {
     );
 }
 
-/// Its own container: it ends with the stop, and the one that follows has nothing to stop. Who ended it is known if it was told of.
+/// The daemon stops its own container: it ends with the stop, so that the next daemon finds nothing
+/// to stop. It reports the container as stopped by the request only if the stop was reported
+/// before.
 #[test]
 fn a_daemon_that_stops_itself_says_in_its_next_life_that_the_container_has_ended() {
     let asked = [stop("r", "daemon", "a")];
@@ -417,7 +420,7 @@ fn what_was_cut_short_is_told_at_once_and_goes_to_its_end_although_it_is_cancell
         r#"{"exec":{"command":["bye"]}}"#.into(),
     );
     let stopping = [("app".to_owned(), StopPhase::Stopping)];
-    // Whether the runtime went or the daemon, what is known of the hook, and whether it is run again.
+    // Does the runtime go away, or the daemon? What was the hook's result? Does the hook run again?
     for (runtime, hook, again) in [
         (true, None, false),
         (true, Some("no answer"), true),
@@ -507,7 +510,7 @@ fn what_was_cut_short_comes_first_and_is_another_container_in_no_case() {
         ids(&stops.seen(&asked, Ok(&next), |_| false, now(101))),
         ["a"]
     );
-    // Nobody asks any more, and whoever asks then asks anew.
+    // The stop is not requested any more, and a later request begins anew.
     let mut stops = cut_short();
     stops.drop_others(&asked[..1]);
     let cancelled = [StopContainer {
@@ -521,7 +524,8 @@ fn what_was_cut_short_comes_first_and_is_another_container_in_no_case() {
     );
 }
 
-/// Whoever else asks for the same container, and in whatever order: it would have the hook and the whole grace period once more.
+/// Another request for the same container, in either order, must not give it the hook and the whole
+/// grace period once more.
 #[test]
 fn what_was_cut_short_is_not_begun_anew_for_another_request() {
     let asked = [stop("p", "app", "a"), stop("r", "app", "a")];
@@ -565,7 +569,8 @@ fn what_was_cut_short_is_not_begun_anew_for_another_request() {
     }
 }
 
-/// A daemon that follows would take what is cancelled for what has not begun, and what another's stop was told to for its own.
+/// The next daemon would take a cancelled stop for one that has not begun, and the stop reported
+/// for another request for its own.
 #[test]
 fn what_is_cancelled_while_it_is_at_work_is_told_at_once_and_with_its_time_where_it_is_the_own_one()
 {
@@ -605,8 +610,9 @@ fn what_is_cancelled_while_it_is_at_work_is_told_at_once_and_with_its_time_where
 }
 
 proptest! {
-    /// Whatever is asked, cancelled and asked anew, in whatever order stops end and daemons and runtimes die: only what is asked for by id is
-    /// stopped, nothing that a daemon has answered for is stopped again, and what is cancelled is stopped only where it had begun.
+    /// For any order of requests, cancellations, ends of stops, and deaths of daemons and runtimes:
+    /// only containers named by id are stopped, no stop with a result begins again, and a cancelled
+    /// stop goes on only if it had begun.
     #[test]
     fn only_the_named_id_is_stopped_and_never_twice(steps in proptest::collection::vec((0..3_usize, 0..6_u8), 1..40)) {
         let mut asked: Vec<_> = [("r", "app", "a"), ("r", "side", "s"), ("q", "app", "a")].map(|(r, c, id)| stop(r, c, id)).into();
@@ -634,7 +640,8 @@ proptest! {
                 }
                 2 => written = stops.answers(&asked, now(at).steady),
                 3 => {
-                    // The daemon dies; the runtime ends nothing that it was not told to.
+                    // The daemon dies; the runtime ends only the containers that it was called to
+                    // end.
                     stops = Stops::default();
                     at_work.clear();
                     stops.take_over(&written, now(at));

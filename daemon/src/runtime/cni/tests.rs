@@ -14,7 +14,8 @@ use super::*;
 
 type Events = UnboundedReceiver<Result<Frame<Bytes>, Infallible>>;
 
-/// What the apiserver answers: the code of each look, and the stream of the first watch, if that may begin.
+/// The apiserver's answers: the status code of each read, and the stream of the first watch, if
+/// that may begin.
 struct Apiserver {
     code: u16,
     events: Mutex<Option<Events>>,

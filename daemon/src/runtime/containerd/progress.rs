@@ -1,8 +1,9 @@
 //! The bytes of a pull that is under way, read from containerd's content store.
 //!
-//! CRI says nothing about a pull until it is over. containerd, however, writes blobs as they come, names each unfinished
-//! one by its digest, and labels each finished one with the repository it came from: so the pull's manifest can be found
-//! as soon as it is here, and with it the sizes of all blobs.
+//! CRI reports nothing about a pull until it is over. But containerd writes blobs as they arrive,
+//! names each unfinished blob by its digest, and labels each finished one with its source
+//! repository. So the daemon finds the pull's manifest as soon as it is stored, and in it the sizes
+//! of all blobs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,14 +14,15 @@ use super::Containerd;
 use crate::tasks::manifest::{Blob, Bytes, Document, MAX_LAYERS};
 use berth_api::image::Reference;
 
-/// The label of a blob that says where it came from; the registry's host follows.
+/// The label with a blob's source repository; the registry's host follows.
 const SOURCE_LABEL: &str = "containerd.io/distribution.source";
 /// The label of a manifest that names its config.
 const CONFIG_LABEL: &str = "containerd.io/gc.ref.content.config";
 /// Labels of a manifest or an index that name blobs.
 const CONTENT_LABEL: &str = "containerd.io/gc.ref.content.";
 
-/// Follows one pull. Two pulls from one repository at once cannot be told apart, so there must not be two.
+/// Follows one pull. Two pulls from one repository cannot be told apart, so they must not run at
+/// once.
 #[derive(Debug)]
 pub struct PullWatch {
     containerd: Containerd,
@@ -116,7 +118,7 @@ impl PullWatch {
         Ok(None)
     }
 
-    /// What came from the pull's registry and is here.
+    /// The blobs here that come from the pull's registry.
     async fn here(&self) -> Result<Vec<Info>, tonic::Status> {
         let host = self.reference.registry_host();
         self.containerd
@@ -145,8 +147,9 @@ fn refusal(blobs: &[Blob]) -> Option<String> {
     })
 }
 
-/// Of all blobs here, the manifest that a pull from `path` at `host` works on: the newest that was not here before it began,
-/// or else one that was and whose blobs are being written. The time of day says nothing about what was before.
+/// The manifest, among all blobs here, of a pull from `path` at `host`: the newest that was not
+/// here before the pull began, otherwise one that was here and whose blobs are being written. The
+/// time of day does not show what was here before.
 fn manifest_of(
     here: &[Info],
     host: &str,

@@ -27,7 +27,7 @@ fn a_time_of_day_that_is_set_ends_nothing_and_holds_nothing_up() {
         );
         let plan = node.step_at(now(3));
         assert_eq!(plan.start.len(), 1, "{hours} h");
-        // And back; what was told before keeps its time.
+        // And back; times that were reported before stay.
         node.tasks.ended(
             plan.start[0].attempt,
             Outcome::Pulled(resolved("sha256:a")),
@@ -45,7 +45,7 @@ fn a_time_of_day_that_is_set_ends_nothing_and_holds_nothing_up() {
             Some(Time(at(4 + hours * 3600).max(at(0)))),
             "{hours} h"
         );
-        // What happens to the image is seen as soon as ever.
+        // The daemon sees changes of the image as soon as without the jump.
         node.tasks.images_changed(set(5, hours));
         node.step_at(set(5, hours));
         assert_eq!(node.step_at(now(6)).look, [key("app", "1")], "{hours} h");
@@ -79,7 +79,7 @@ fn nothing_is_told_to_have_been_before_it_was_asked_for() {
     let plan = node.step_at(set(10, -24));
     assert_eq!((plan, node.tag("app", "1")), (Plan::default(), told));
 
-    // One that is under way gets all the time that is left when the clock was set back since.
+    // A pull that is under way gets all the time that is left when the clock was set back since.
     let mut node = Node::new(spec(&[("app", limited("1", 600, 0, Some(100)))]));
     node.begin(0);
     node.tasks = Tasks::default();

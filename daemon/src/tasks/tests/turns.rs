@@ -130,7 +130,7 @@ fn a_namespace_with_all_slots_gives_one_to_a_namespace_with_none() {
 #[test]
 fn a_pull_without_new_bytes_fails_if_it_holds_up_another() {
     let bytes = |done| Bytes { done, total: 9 };
-    // What is seen of both tries at which second; how many have given up at second 100.
+    // The bytes of both tries at which second, and how many have given up at second 100.
     let table = [
         (
             "no answer from the registry",

@@ -1,4 +1,4 @@
-//! What people ask: `list`, `release` and `doctor`.
+//! The commands for operators: `list`, `release` and `doctor`.
 
 mod asked;
 mod doctor;
@@ -65,7 +65,7 @@ struct Line {
     path: Option<PathBuf>,
 }
 
-/// Does what the arguments ask for.
+/// Runs the command in the arguments.
 pub fn run(arguments: &[String], out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
     let result = match arguments.split_first() {
         None => write!(errors, "CNI host-local plugin\n{HELP}").map(|()| true),
@@ -147,7 +147,7 @@ fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn lines_of(data_dir: &Path, network: &str, sandboxes: Option<&[String]>) -> io::Result<Vec<Line>> {
-    // Read as it is: whoever only looks changes nothing.
+    // The store is read without repairs, because `list` must change nothing.
     let store = Store::open(data_dir, network, Sync::Never)?;
     let mut reserved: BTreeMap<IpAddr, Reservation> = BTreeMap::new();
     for reservation in store.all_reservations()? {
@@ -231,7 +231,7 @@ fn release(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
             }
             released += 1;
         }
-        // What is known of the attachments is made anew from what is left.
+        // Remakes the index of attachments from the remaining leases.
         store.settle()?;
         store.finish()?;
     }
@@ -262,8 +262,9 @@ fn to_release(asked: &Asked, store: &Store) -> io::Result<Vec<Released>> {
     Ok(released)
 }
 
-/// Takes back what containers have that are not among `sandboxes` and whose leases are older than `age` seconds, in all
-/// networks below `data_dir`. What is in a network namespace that `lives` stays. Returns the addresses.
+/// Releases the addresses of containers that are not among `sandboxes` and whose leases are older
+/// than `age` seconds, in all networks below `data_dir`. An address whose network namespace still
+/// `lives` stays. Returns the released addresses.
 ///
 /// # Errors
 /// A file cannot be read or written.

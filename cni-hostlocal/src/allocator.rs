@@ -13,8 +13,9 @@ pub struct Offer<'a> {
     pub range: &'a Range,
 }
 
-/// Every address of `set` once, gateways left out, beginning behind `last`, the one that was given out last. So an address
-/// that was let go is given again only when all others had their turn. A `last` that is in no range of the set counts as none.
+/// Every address of `set` once, without gateways, starting after `last`, the address that was given
+/// last. So a released address is given again only after all others had their turn. A `last`
+/// outside the set's ranges counts as none.
 pub fn offers(set: &RangeSet, last: Option<IpAddr>) -> impl Iterator<Item = Offer<'_>> {
     let ranges = set.ranges();
     let last = last.and_then(|last| {
@@ -27,7 +28,8 @@ pub fn offers(set: &RangeSet, last: Option<IpAddr>) -> impl Iterator<Item = Offe
             .get(index)
             .map(|range| (range, bits(range.start), bits(range.end)))
     };
-    // The range of `last` comes in two pieces: what is behind it first, and what leads up to it at the very end.
+    // The range of `last` comes in two pieces: the part after it first, and the part up to it at
+    // the very end.
     let first = whole(begin).and_then(|(range, start, end)| match behind {
         None => Some((range, start, end)),
         Some(last) => (last < end).then(|| (range, last + 1, end)),

@@ -9,7 +9,7 @@ use crate::{
     record::Pod,
 };
 
-/// What is asked for.
+/// The command of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// Give an attachment its addresses.
@@ -18,7 +18,7 @@ pub enum Command {
     Del,
     /// Has it still got them?
     Check,
-    /// Take back what no attachment of a list has.
+    /// Release the addresses of all attachments that are not in a list.
     Gc,
     /// Could an ADD work?
     Status,
@@ -29,7 +29,7 @@ pub enum Command {
 /// A call, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What is asked for.
+    /// The command.
     pub command: Command,
     /// The attachment; empty for calls that are about none.
     pub owner: Owner,
@@ -41,10 +41,10 @@ pub struct Call {
     pub arguments: Arguments,
 }
 
-/// What `CNI_ARGS` says.
+/// The content of `CNI_ARGS`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// An address that is asked for.
+    /// The requested address.
     pub address: Option<IpAddr>,
     /// The pod.
     pub pod: Option<Pod>,
@@ -53,7 +53,7 @@ pub struct Arguments {
 /// Reads a call out of the environment, `get` being one variable of it.
 ///
 /// # Errors
-/// What is missing or wrong in it.
+/// A variable is missing or wrong.
 pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Call, Failure> {
     let get = |name: &str| get(name).unwrap_or_default();
     let named = get("CNI_COMMAND");
@@ -117,7 +117,7 @@ fn missing(names: &[&str]) -> Failure {
     )
 }
 
-/// Whether `name` is what CNI allows for containers and networks.
+/// Whether CNI allows `name` for containers and networks.
 pub fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name
@@ -148,8 +148,8 @@ fn check_interface(name: &str) -> Result<(), Failure> {
     Err(Failure::new(INVALID_ENVIRONMENT, wrong).with(format!("CNI_IFNAME is {name:?}")))
 }
 
-/// Reads `NAME=VALUE;NAME=VALUE`. What Kubernetes' runtimes say of the pod is known; anything else must be allowed for by
-/// `IgnoreUnknown=1`.
+/// Reads `NAME=VALUE;NAME=VALUE`. The names that Kubernetes' runtimes send about the pod are known;
+/// any other name needs `IgnoreUnknown=1`.
 fn arguments(text: &str) -> Result<Arguments, Failure> {
     let mut found = Arguments::default();
     let (mut namespace, mut name) = (None, None);

@@ -1,4 +1,5 @@
-//! CNI's calls: what is decided of ranges and records, in the order in which a crash leaves nothing behind.
+//! CNI's calls. They decide on ranges and records, and write in an order in which a crash leaves
+//! nothing behind.
 
 mod add;
 pub mod neighbour;
@@ -41,7 +42,7 @@ fn check_namespace(call: &Call) -> Result<(), Failure> {
     ))
 }
 
-/// What an attachment has: what the index says, as far as the leases agree.
+/// The addresses of an attachment: those in the index, as far as the leases agree.
 fn owned(store: &mut Store, owner: &Owner) -> io::Result<Attachment> {
     let found = match store.attachment(owner)? {
         Some(found) => Some(found),
@@ -94,7 +95,8 @@ fn free_unsettled(mut store: Store, owner: &Owner) -> io::Result<()> {
     store.finish()
 }
 
-/// Takes back what an attachment has. `pod` and `minutes` are what the caller knows; otherwise it is what ADD was told.
+/// Releases the addresses of an attachment. `pod` and `minutes` are known by the caller; without
+/// them the record of ADD counts.
 ///
 /// # Errors
 /// A file cannot be removed.
@@ -168,7 +170,7 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// CHECK: whether the attachment still has what ADD gave it.
+/// CHECK: whether the attachment still has the addresses that ADD gave it.
 ///
 /// # Errors
 /// It has not.
@@ -202,10 +204,10 @@ pub fn check(call: &Call, config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// GC: takes back what attachments have that are no more.
+/// GC: releases the addresses of attachments that no longer exist.
 ///
 /// # Errors
-/// What could not be taken back; everything else was.
+/// The addresses that could not be released; all others were.
 pub fn gc(config: &Config) -> Result<(), Failure> {
     if !config.is_at_least("1.1.0") {
         return Err(Failure::new(
@@ -225,7 +227,8 @@ pub fn gc(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// Takes back what the attachments have of which `is_valid` is false (by the names of their files). Returns what failed.
+/// Releases the addresses of the attachments for which `is_valid` is false (by the names of their
+/// files). Returns the failures.
 ///
 /// # Errors
 /// The index cannot be read.

@@ -37,7 +37,7 @@ pub struct Config {
     pub keep: Keep,
     /// When files are written through.
     pub sync: Sync,
-    /// The attachments that still are, for GC.
+    /// The attachments that still exist, for GC.
     pub valid: Vec<Owner>,
     /// The addresses of the call's previous result, for CHECK.
     pub previous: Vec<IpAddr>,
@@ -46,7 +46,7 @@ pub struct Config {
     document: Document,
 }
 
-/// What only ADD needs.
+/// The part of the configuration that only ADD needs.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// An attachment gets one address of each.
@@ -159,10 +159,10 @@ impl Config {
         minutes.min(self.max_minutes())
     }
 
-    /// Reads and checks what ADD needs.
+    /// Reads and checks the part that ADD needs.
     ///
     /// # Errors
-    /// What is wrong in it.
+    /// A value is wrong.
     pub fn request(&self, arguments: &Arguments) -> Result<Request, Failure> {
         let default = Ipam::default();
         let ipam = self.document.ipam.as_ref().unwrap_or(&default);
@@ -228,7 +228,8 @@ impl Config {
     }
 }
 
-/// What is no number keeps nothing. A number that is too large for the type is still one, and more than any maximum.
+/// A text that is no number keeps nothing. A number that is too large for the type is still a
+/// number, and above any maximum.
 fn annotated_minutes(text: &str) -> u32 {
     match text.trim().parse::<u32>() {
         Ok(minutes) => minutes,

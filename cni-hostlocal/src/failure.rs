@@ -1,13 +1,13 @@
-//! What goes wrong, with the code that the CNI specification has for it.
+//! Failures, with their codes from the CNI specification.
 
 use std::{fmt, io};
 
-/// An error as CNI tells it.
+/// An error as CNI reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The code: below 100 they are the specification's.
     pub code: u32,
-    /// What is wrong, in a few words.
+    /// The fault, in a few words.
     pub message: String,
     /// More about it; may be empty.
     pub details: String,

@@ -1,4 +1,4 @@
-//! What a lease's file says: the attachment that has the address.
+//! The content of a lease's file: the attachment that has the address.
 
 use std::fmt::Write as _;
 
@@ -25,12 +25,13 @@ impl Owner {
         }
     }
 
-    /// What is in the file.
+    /// The content of the file.
     pub fn content(&self) -> String {
         format!("{}\r\n{}", self.container, self.interface)
     }
 
-    /// Reads a file's content. `None` is one that no plugin wrote: empty, or not the name of a container and an interface.
+    /// Reads a file's content. `None` if no plugin wrote it: it is empty, or not the name of a
+    /// container and an interface.
     pub fn parse(content: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(content).ok()?.trim();
         let (container, interface) = text.split_once("\r\n").unwrap_or((text, ""));
@@ -41,12 +42,13 @@ impl Owner {
         })
     }
 
-    /// The name of the file that says what this attachment has. Names that are too long are cut and get a sum of the whole.
+    /// The name of the file with this attachment's addresses. Names that are too long are cut and
+    /// get a checksum of the whole.
     pub fn file_name(&self) -> String {
         file_name(&[&self.container, &self.interface])
     }
 
-    /// Reads the name of such a file. `None`: it is cut, or no attachment's.
+    /// Reads the name of such a file. `None` if it is cut, or not that of an attachment.
     pub fn from_file_name(name: &str) -> Option<Self> {
         let whole = |part: &str| {
             part.replace("%2f", "/")
@@ -61,7 +63,7 @@ impl Owner {
         (owner.interface.len() <= LONGEST_INTERFACE && owner.file_name() == name).then_some(owner)
     }
 
-    /// The same container, with no interface: what a very old plugin wrote.
+    /// The same container without an interface, as very old plugins wrote it.
     pub fn without_interface(&self) -> Self {
         Self {
             container: self.container.clone(),

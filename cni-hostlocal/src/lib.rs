@@ -1,9 +1,11 @@
 //! `host-local`: a CNI plugin that gives pods addresses from ranges and keeps them in files of the node.
 //!
-//! Decisions ([`config`], [`range`], [`allocator`], [`record`]) know no disk; [`store`] is the disk; [`commands`] are CNI's
-//! calls and [`admin`] what people ask; [`neighbour`] is what the kernel shall forget; [`remedy`] is the commands in messages.
-//! The files are those of the reference plugin of the same name; what that one does not know (which attachment has which
-//! address, which pod an address is kept for) lies beside its directories.
+//! Decisions ([`config`], [`range`], [`allocator`], [`record`]) know no disk; [`store`] reads and
+//! writes it. [`commands`] are CNI's calls and [`admin`] the operators' commands; [`neighbour`]
+//! drops entries of the kernel's neighbour table; [`remedy`] has the commands in messages. The
+//! files are those of the reference plugin of the same name. Data that the reference does not have
+//! (the addresses of an attachment, the pod that an address is kept for) lies beside its
+//! directories.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

@@ -1,4 +1,5 @@
-//! What the plugin asks the node: which boot this is, the time, and whether a network namespace is still there.
+//! The plugin's view of the node: the id of its boot, the time, and whether a network namespace
+//! still exists.
 
 use std::{
     fs,
@@ -8,10 +9,12 @@ use std::{
 
 use nix::sys::statfs::{FsType, statfs};
 
-/// What `statfs` says of a network namespace's file (`NSFS_MAGIC` in the kernel's headers).
+/// The file system type that `statfs` reports for a network namespace's file (`NSFS_MAGIC` in the
+/// kernel's headers).
 const NAMESPACE_FILE: FsType = FsType(0x6e73_6673);
 
-/// The id of this boot. `None` where the kernel tells none; then no lease counts as one of a previous boot.
+/// The id of this boot. `None` if the kernel reports none; then no lease counts as one of a
+/// previous boot.
 pub fn boot() -> Option<String> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let id = id.trim();

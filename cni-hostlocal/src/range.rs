@@ -89,11 +89,11 @@ impl fmt::Display for Subnet {
 }
 
 impl Range {
-    /// A range with what is missing filled in: the gateway is the first address, the range is everything from there to the
-    /// last address, which for IPv4 is the one before the broadcast's.
+    /// A range with defaults for missing values: the gateway is the first address. The range goes
+    /// from there to the last address, which for IPv4 is the one before the broadcast address.
     ///
     /// # Errors
-    /// Why there is no such range.
+    /// The reason why there is no such range.
     pub fn new(
         subnet: (IpAddr, u8),
         start: Option<IpAddr>,

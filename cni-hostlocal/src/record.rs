@@ -1,13 +1,14 @@
-//! What is known beside the leases: what an attachment has, and which pod an address is kept for.
+//! The records beside the leases: the addresses of an attachment, and the pod that an address is
+//! kept for.
 //!
-//! Both are one line of `name=value`. The store keeps a line as the target of a symbolic link: the kernel makes such a link
-//! with its content in one step, so there never is half of one.
+//! Both are one line of `name=value`. The store keeps a line as the target of a symbolic link: the
+//! kernel makes such a link with its content in one step, so that no half-written line can exist.
 
 use std::{fmt::Write as _, net::IpAddr};
 
 use crate::lease::Owner;
 
-/// A pod: what stays the same when it is made anew.
+/// A pod's identity, which stays the same when the pod is created anew.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pod {
     /// Its namespace.
@@ -16,7 +17,7 @@ pub struct Pod {
     pub name: String,
 }
 
-/// What an attachment has.
+/// The record of an attachment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attachment {
     /// Its addresses.
@@ -81,7 +82,7 @@ impl Attachment {
         line.0
     }
 
-    /// Reads a line; what is missing is empty.
+    /// Reads a line. A missing value is empty.
     pub fn parse(line: &str) -> Self {
         Self {
             addresses: addresses(line),

@@ -22,7 +22,7 @@ pub fn repair(data_dir: &Path, network: Option<&str>, sandboxes: Option<&str>) -
                 .flat_map(|value| [option.into(), value.into()]),
         );
     }
-    // What standard input was is not known any more. This is what it should be.
+    // The earlier standard input is not known any more. This is what it should be.
     let input = if sandboxes == Some("-") {
         "crictl pods -q | "
     } else {
@@ -38,7 +38,7 @@ pub fn repair(data_dir: &Path, network: Option<&str>, sandboxes: Option<&str>) -
     )
 }
 
-/// The command that removes whatever a path names.
+/// The command that removes the file or directory at a path.
 pub fn remove(path: &Path) -> String {
     format!("rm -rf {}", quoted(&path.display().to_string()))
 }

@@ -1,4 +1,4 @@
-//! What is answered, in each version of CNI.
+//! The results of calls, in each version of CNI.
 
 use std::{io::Write, net::IpAddr, path::Path};
 
@@ -20,7 +20,7 @@ pub struct Given {
     pub gateway: IpAddr,
 }
 
-/// What a `resolv.conf` says.
+/// The content of a `resolv.conf`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Dns {
     #[serde(skip_serializing_if = "Vec::is_empty")]

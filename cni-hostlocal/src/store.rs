@@ -10,17 +10,19 @@
 //!
 //! ```text
 //! DATA_DIR/.host-local/NETWORK/boot                          the boot that the rest is of
-//! DATA_DIR/.host-local/NETWORK/attachments/CONTAINER@IFACE   its addresses, so that nobody looks for them in all leases
+//! DATA_DIR/.host-local/NETWORK/attachments/CONTAINER@IFACE   its addresses: an index of the leases
 //! DATA_DIR/.host-local/NETWORK/pods/NAMESPACE@POD@IFACE      a reservation
 //! DATA_DIR/.host-local/NETWORK/released/TIME/…               reservations that end by then; `due` is the first such time
 //! DATA_DIR/.host-local/NETWORK/max-minutes                   no reservation lasts longer
 //! ```
 //!
-//! **The lease is the truth**, the attachments are an index of it. Whether the index is exact is written in the modification
-//! time of the network's directory: a call that leaves it exact sets a time whose nanoseconds follow from its seconds ([`mark`]).
-//! Whatever anybody else creates, renames or removes there sets another time, as does a call that was killed. Then the next call
-//! reads the leases once and makes the index anew. Before that it makes the leases again that living sandboxes of this boot have
-//! by the index, and no file says so ([`sandboxes`]): a deleted file must not give a pod's address to another.
+//! **The lease is the truth**, the attachments are an index of it. The modification time of the
+//! network's directory shows whether the index is exact: a call that leaves it exact sets a time
+//! whose nanoseconds follow from its seconds ([`mark`]). A killed call, or another program that
+//! creates, renames or removes a file there, leaves another time. Then the next call reads the
+//! leases once and makes the index anew. Before that it makes again the leases that the index has
+//! for living sandboxes of this boot and that have no file ([`sandboxes`]): a deleted file must not
+//! give a pod's address to another.
 
 mod files;
 mod index;
@@ -54,21 +56,22 @@ pub use self::{
     sandboxes::Sandbox,
 };
 
-/// The directory beside the networks' own. No network is called so, for names begin with a letter or a digit.
+/// The directory beside the networks' directories. No network has this name, because names begin
+/// with a letter or a digit.
 pub const STATE: &str = ".host-local";
-/// Where the known patch keeps what it keeps, beside the networks.
+/// The directory of the known patch, beside the networks.
 pub const PATCH: &str = "reserved";
 /// How the files with the last addresses begin.
 pub const LAST: &str = "last_reserved_ip.";
 
-/// What an address's file says.
+/// The content of an address's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lease {
     /// There is none.
     Free,
     /// It is this attachment's.
     Of(Owner),
-    /// There is a file, and it names nobody.
+    /// There is a file, but it names no container.
     Broken,
     /// The name is that of a directory, a link or another entry that is no file. The address counts as taken.
     Foreign,
@@ -91,7 +94,7 @@ pub struct Store {
     exact: bool,
     /// Something changed in the directory of leases, so its time must be set.
     changed: bool,
-    /// What is to be written through before the call is answered.
+    /// The files to sync to disk before the call is answered.
     unsynced: BTreeSet<PathBuf>,
 }
 
@@ -138,7 +141,7 @@ impl Store {
         &self.leases
     }
 
-    /// The directory of what the reference does not know.
+    /// The directory of the data that the reference plugin does not have.
     pub fn state_directory(&self) -> &Path {
         &self.state
     }
@@ -148,7 +151,7 @@ impl Store {
         self.leases.join(address.to_string())
     }
 
-    /// Whose an address is.
+    /// The owner of an address.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -160,13 +163,13 @@ impl Store {
         })
     }
 
-    /// Gives an address that nobody has. `false`: somebody has it.
+    /// Gives a free address. `false`: the address is taken.
     ///
     /// # Errors
     /// The file cannot be written; then there is none.
     pub fn claim(&mut self, address: IpAddr, owner: &Owner, kept: bool) -> io::Result<bool> {
         let path = self.lease_path(address);
-        // Most of what is tried has somebody; that is seen without writing anything.
+        // Most of the tried addresses are taken; this check needs no write.
         if path.symlink_metadata().is_ok() {
             return Ok(false);
         }
@@ -179,7 +182,7 @@ impl Store {
             &path,
             RenameFlags::RENAME_NOREPLACE,
         ) {
-            // A file system without this: nobody else writes while the lock is held.
+            // A file system without this flag: no other call writes while the lock is held.
             Err(nix::Error::EINVAL | nix::Error::ENOSYS) => fs::rename(&new, &path),
             other => other.map_err(io::Error::from),
         };
@@ -199,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Gives an address, whoever has it.
+    /// Gives an address, also one that is taken.
     ///
     /// # Errors
     /// The file cannot be written; then it is as before.
@@ -307,8 +310,9 @@ impl Store {
         }
     }
 
-    /// Ends the call: says that the index is exact, lets the lock go, and writes through what must outlive a loss of power.
-    /// That comes last, so that nobody waits for a disk behind the lock.
+    /// Ends the call: marks the index as exact, frees the lock, and syncs the files that must
+    /// outlive a loss of power. The sync comes last, so that no call waits for a disk behind the
+    /// lock.
     ///
     /// # Errors
     /// Something cannot be written.

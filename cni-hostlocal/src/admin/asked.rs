@@ -1,4 +1,4 @@
-//! What the arguments of a command ask for.
+//! The arguments of a command.
 
 use std::{
     fs, io,
@@ -13,7 +13,7 @@ use crate::{
     store::{ATTACHMENTS, LOCK, PATCH, STATE, at, names},
 };
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) data_dir: Option<PathBuf>,
@@ -70,8 +70,8 @@ impl Asked {
     }
 }
 
-/// The networks below `data_dir` in order: those with a directory of leases, and those of which attachments are known. A
-/// directory without a lock may be the known patch's.
+/// The networks below `data_dir` in order: those with a directory of leases, and those with known
+/// attachments. A directory without a lock may belong to the known patch.
 ///
 /// # Errors
 /// It cannot be read.

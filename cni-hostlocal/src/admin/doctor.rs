@@ -1,4 +1,4 @@
-//! What is wrong with a network's files, and how it is mended.
+//! Finds faults in a network's files and repairs them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,10 +22,10 @@ use crate::{
 /// A lease that is younger may be of a sandbox that the runtime is still making, and does not list yet.
 const YOUNG: u64 = 600;
 
-/// What is wrong.
+/// A fault in the files.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// A lease that names nobody.
+    /// A lease that names no container.
     Corrupt(IpAddr),
     /// A living sandbox has the address, and no lease keeps it.
     Lost(IpAddr, Sandbox),
@@ -114,7 +114,8 @@ pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
         // Found first, because the next step makes them again.
         let lost = store.lost()?;
         if asked.fix {
-            // Ends what was of another boot and what is due, and makes the index exact.
+            // Ends the leases of another boot and the reservations that are due, and makes the
+            // index exact.
             store.settle()?;
         }
         let mut unfixed = Vec::new();
@@ -130,7 +131,7 @@ pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
                 unfixed.push(finding);
             }
         }
-        // A foreign file is told, and harms nobody.
+        // A foreign file is reported, but does no harm.
         left += unfixed
             .iter()
             .filter(|finding| !matches!(finding, Finding::Foreign(_)))
@@ -197,7 +198,7 @@ fn examine(
     Ok(findings)
 }
 
-/// What to say of an entry that is no file.
+/// The finding for an entry that is not a file.
 pub(super) fn obstacle(store: &Store, address: IpAddr) -> Finding {
     let path = store.lease_path(address);
     let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());

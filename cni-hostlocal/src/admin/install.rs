@@ -9,13 +9,14 @@ use std::{
 
 /// The plugin's name, which configurations have as `type`.
 const NAME: &str = "host-local";
-/// What was there before.
+/// The name under which the previous plugin is kept.
 const BEFORE: &str = ".host-local.before-berth";
 const NEW: &str = ".host-local.new";
-/// What every build of this program has in it, and no other program.
+/// A text that every build of this program contains, and no other program.
 pub const SIGN: &str = "host-local gives pods IP addresses of a node's ranges, and keeps them for pods that come back.";
 
-/// Copies `program` into the directory of plugins. What was there is kept beside it; at no moment is there no plugin.
+/// Copies `program` into the directory of plugins and keeps the previous plugin beside it. The
+/// directory has a plugin at every moment.
 ///
 /// # Errors
 /// A file cannot be read or written; then the plugin that was there is there still.
@@ -26,7 +27,7 @@ pub fn install(program: &Path, directory: &Path) -> io::Result<&'static str> {
     if found.as_ref().is_ok_and(|found| *found == content) {
         return Ok("is there already");
     }
-    // A link whose end is not seen from here is a plugin as well.
+    // A link whose target is not visible from here is a plugin as well.
     let is_there = place.symlink_metadata().is_ok();
     if is_there && !found.is_ok_and(|found| is_ours(&found)) {
         let before = directory.join(BEFORE);
@@ -47,7 +48,8 @@ pub fn install(program: &Path, directory: &Path) -> io::Result<&'static str> {
     Ok("is installed")
 }
 
-/// Puts back what was there before [`install`]. Somebody else's plugin that was put there since stays.
+/// Restores the plugin that was there before [`install`]. Another program's plugin that was
+/// installed since stays.
 ///
 /// # Errors
 /// A file cannot be read, renamed or removed.

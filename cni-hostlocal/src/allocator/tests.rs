@@ -224,7 +224,8 @@ fn addresses(set: &RangeSet) -> BTreeSet<IpAddr> {
 }
 
 proptest! {
-    /// Wherever one begins, every address comes once and no gateway ever: so what is free is found, and what is full ends.
+    /// For any start, every address comes once and a gateway never: so a free address is found, and
+    /// the search in a full set ends.
     #[test]
     fn every_address_is_offered_once(set in sets(), at in 0usize..64) {
         let all = addresses(&set);
@@ -241,7 +242,8 @@ proptest! {
         }
     }
 
-    /// Whatever comes and goes: no address twice, none when all are held and one when not.
+    /// For any sequence of claims and releases: no address is given twice, none while all are held,
+    /// and one otherwise.
     #[test]
     fn comings_and_goings(set in sets(), calls in prop::collection::vec((any::<bool>(), 0usize..64), 0..80)) {
         let all = addresses(&set);
@@ -261,7 +263,7 @@ proptest! {
         }
     }
 
-    /// An IPv6 subnet that nobody can count is offered as far as somebody asks.
+    /// An IPv6 subnet with too many addresses to count is offered lazily.
     #[test]
     fn a_large_subnet(last in any::<u64>()) {
         let set = subnets(&["2001:db8::/64"]);

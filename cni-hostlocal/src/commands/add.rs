@@ -56,13 +56,13 @@ struct Adding<'a> {
     config: &'a Config,
     request: &'a Request,
     minutes: u32,
-    /// What the attachment has already.
+    /// The attachment as it was before the call.
     before: Attachment,
     /// The pod's reservation, where its addresses may be taken up.
     reservation: Option<Reservation>,
-    /// What was claimed by this call.
+    /// The addresses that this call claimed.
     claimed: Vec<IpAddr>,
-    /// What is taken up from the reservation.
+    /// The addresses that are taken up from the reservation.
     taken_up: Vec<IpAddr>,
 }
 
@@ -194,7 +194,8 @@ impl<'a> Adding<'a> {
                         .is_some_and(|range| range.gateway != address)
                 })?,
             };
-            // The pod's own is not given up for itself: what could be taken up of it was.
+            // The pod's own reservation does not end for the pod itself: all addresses that it
+            // could take up are taken up.
             let Some(next) = next.filter(|next| Some(&next.pod) != own.as_ref()) else {
                 return Err(exhausted(self.store, self.config, set));
             };
@@ -251,8 +252,9 @@ impl<'a> Adding<'a> {
         Ok(kept)
     }
 
-    /// Writes down what was chosen. The attachment and the reservation come first: whatever a lease says afterwards, either
-    /// of them tells the next call whose it is.
+    /// Writes the records of the chosen addresses. The attachment and the reservation come first,
+    /// so that either of them tells the next call the owner of a lease that this call left
+    /// unwritten.
     fn write_down(&mut self, given: &[Given]) -> Result<(), Failure> {
         let mut addresses: Vec<_> = given.iter().map(|given| given.address).collect();
         addresses.sort_unstable();
@@ -314,8 +316,9 @@ impl<'a> Adding<'a> {
         Ok(())
     }
 
-    /// Lets go what this call claimed, in the index first, so that no call makes the leases again. The error that led here is
-    /// the one to tell; what cannot be undone now either is found by DEL, for the directory of leases has lost its mark.
+    /// Frees the addresses that this call claimed. The index comes first, so that no call makes
+    /// their leases again. The caller reports its first error, not one of this clean-up. DEL finds
+    /// an address that cannot be freed here, because the directory of leases has lost its mark.
     fn undo(&mut self) {
         if self.taken_up.is_empty() {
             _ = if self.before.addresses.is_empty() {
@@ -353,7 +356,8 @@ pub(super) fn exhausted(store: &Store, config: &Config, set: &RangeSet) -> Failu
     }
 }
 
-/// Whether nobody uses what the reservation holds: it was released, or the namespace of its sandbox has gone.
+/// Whether the reservation's addresses are unused: it was released, or the network namespace of its
+/// sandbox has gone.
 fn is_takable(store: &Store, reservation: &Reservation) -> bool {
     reservation.released.is_some()
         || (!reservation.netns.is_empty() && !store.lives(&reservation.netns))

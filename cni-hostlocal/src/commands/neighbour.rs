@@ -1,8 +1,10 @@
-//! The kernel's neighbour table: what it knows of an address is of the pod that had it before.
+//! The kernel's neighbour table: its entry of an address is that of the pod that had the address
+//! before.
 //!
-//! A pod that gets an address again has another hardware address. Where the kernel was in touch with the pod before a moment ago,
-//! it sends to that one's, and nobody reaches the new pod until it doubts that, up to half a minute later. So the entries of an
-//! address are dropped when it is handed out.
+//! A pod that gets an address again has another hardware address. If the kernel talked to the
+//! previous pod just before, it sends to the old hardware address. Nothing reaches the new pod
+//! until the kernel doubts its entry, up to half a minute later. So the entries of an address are
+//! dropped when it is handed out.
 
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -16,15 +18,16 @@ use nix::sys::socket::{
 const RTM_DELNEIGH: u16 = 29;
 const NLM_F_REQUEST: u16 = 1;
 const NDA_DST: u16 = 1;
-/// Of the message's header, of what says which entry, and of an attribute's header, in bytes.
+/// Sizes in bytes: the message's header, the header that selects the entry, and an attribute's
+/// header.
 const HEADER: usize = 16;
 const ENTRY: usize = 12;
 const ATTRIBUTE: usize = 4;
 
-/// Drops what the kernel knows of these addresses on any interface. That there is nothing is no fault, and neither is that it
-/// cannot be done: the kernel finds out by itself, later.
+/// Drops the kernel's entries of these addresses on all interfaces. A missing entry is no fault,
+/// and neither is a failure: the kernel corrects its entries by itself, later.
 pub fn forget(addresses: &[IpAddr]) {
-    // Whatever fails here costs time, and no address: the caller goes on.
+    // A failure here costs time, and no address: the caller goes on.
     let _ = try_to_forget(addresses);
 }
 
@@ -39,7 +42,7 @@ fn try_to_forget(addresses: &[IpAddr]) -> nix::Result<()> {
     bind(socket.as_raw_fd(), &kernel)?;
     for interface in &if_nameindex()? {
         for address in addresses {
-            // The answer, mostly that there is no such entry, is not waited for.
+            // Do not wait for the answer; mostly it says that there is no such entry.
             sendto(
                 socket.as_raw_fd(),
                 &message(interface.index(), *address),

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sync {
-    /// Whatever must outlive a loss of power: what is kept for a pod. Other leases end with the boot anyway.
+    /// Files that must outlive a loss of power: those of addresses kept for a pod. Other leases end
+    /// with the boot anyway.
     #[default]
     Kept,
     /// Every lease.
@@ -16,7 +17,7 @@ pub enum Sync {
     Never,
 }
 
-/// What is done when every address of a set is taken.
+/// The plugin's reaction when every address of a set is taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WhenExhausted {
@@ -35,12 +36,13 @@ pub struct Keep {
     pub minutes: u32,
     /// In which namespaces without an annotation; `*` is all.
     pub namespaces: Vec<String>,
-    /// In which namespaces a pod's annotation says for how many minutes; `*` is all. In all others it can only ask for less
-    /// than `minutes`: whoever may create pods there must not keep addresses from everybody else.
+    /// The namespaces in which a pod's annotation sets the number of minutes; `*` is all. In all
+    /// other namespaces it can only set less than `minutes`, because users who may create pods
+    /// there must not keep addresses from all others.
     pub annotation_namespaces: Vec<String>,
-    /// The most minutes, whatever says how many. `None`: [`MAX_MINUTES`].
+    /// The maximum number of minutes, for every source of the number. `None`: [`MAX_MINUTES`].
     pub max_minutes: Option<u32>,
-    /// What is done when every address is taken.
+    /// The reaction when every address is taken.
     pub when_exhausted: WhenExhausted,
 }
 
@@ -52,7 +54,7 @@ pub struct Route {
     /// The next hop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gw: Option<String>,
-    /// Whatever else CNI has for routes.
+    /// All other fields of CNI's routes.
     #[serde(flatten)]
     pub more: HashMap<String, serde_json::Value>,
 }
@@ -137,7 +139,7 @@ pub(super) struct ValidAttachment {
     pub(super) ifname: String,
 }
 
-/// The forms of every version; what is in none of them is passed over.
+/// The forms of every version. Fields that are in none of them are ignored.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PreviousResult {

@@ -31,7 +31,7 @@ pub(super) fn read_entry(path: &Path) -> io::Result<Entry> {
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Entry::Absent),
-        // What open(2) answers for a link and for a socket.
+        // The errors of open(2) for a link and for a socket.
         Err(error)
             if [Errno::ELOOP, Errno::ENXIO]
                 .map(|code| Some(code as i32))
@@ -68,7 +68,7 @@ pub(super) fn open_or_create(
     .map_err(at(&path))
 }
 
-/// The names in a directory; none when there is no such directory.
+/// The names in a directory; none if the directory does not exist.
 ///
 /// # Errors
 /// It cannot be read.
@@ -87,7 +87,7 @@ pub fn names(directory: &Path) -> io::Result<Vec<String>> {
     names.collect()
 }
 
-/// What a link says; `None` when there is none.
+/// The target of a link; `None` if there is no link.
 pub(super) fn read_line(path: &Path) -> io::Result<Option<String>> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
@@ -123,7 +123,7 @@ pub(super) fn write_line(directory: &Path, name: &str, line: &str) -> io::Result
     .map_err(at(&path))
 }
 
-/// Removes a file; one that is absent is removed already.
+/// Removes a file; an absent file counts as removed.
 pub(super) fn remove_file(path: &Path) -> io::Result<()> {
     absent_is_fine(fs::remove_file(path)).map_err(at(path))
 }

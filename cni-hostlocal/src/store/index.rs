@@ -20,7 +20,7 @@ use crate::{
 /// The directory of the attachments, in a network's directory of state.
 pub const ATTACHMENTS: &str = "attachments";
 const BOOT: &str = "boot";
-/// What the boot's file says where the kernel tells no boot's id.
+/// The content of the boot's file if the kernel reports no boot's id.
 const NO_BOOT: &str = "unknown";
 
 impl Store {
@@ -28,7 +28,7 @@ impl Store {
         self.state.join(ATTACHMENTS)
     }
 
-    /// What an attachment has as far as the index knows.
+    /// The record of an attachment in the index.
     ///
     /// # Errors
     /// The index cannot be read.
@@ -37,7 +37,7 @@ impl Store {
             .map(|line| Attachment::parse(&line)))
     }
 
-    /// Writes down what an attachment has.
+    /// Writes the record of an attachment.
     ///
     /// # Errors
     /// The index cannot be written.
@@ -45,7 +45,7 @@ impl Store {
         self.set_entry(&owner.file_name(), attachment)
     }
 
-    /// Writes down what an attachment has, by the name of its file.
+    /// Writes the record of an attachment, by the name of its file.
     ///
     /// # Errors
     /// The index cannot be written.
@@ -84,12 +84,13 @@ impl Store {
         Ok(all)
     }
 
-    /// Brings everything up to the moment: ends what was of another boot, shortens what was to last longer than the
-    /// configuration allows, ends reservations that are due, and makes the index exact if it is not. Every call begins so; usually there is nothing to do, and then no lease is read.
+    /// Brings all files up to date: ends the leases of another boot, shortens reservations to the
+    /// configured maximum, ends reservations that are due, and makes the index exact if it is not.
+    /// Every call begins with this; usually there is nothing to do, and then it reads no lease.
     ///
     /// # Errors
-    /// A file cannot be read or written. Then nothing may be given, for leases of this boot could be taken for those of
-    /// another.
+    /// A file cannot be read or written. Then no address may be given, because leases of this boot
+    /// could be taken for those of another.
     pub fn settle(&mut self) -> io::Result<()> {
         let recorded = read_line(&self.state.join(BOOT))?;
         let boot = self.boot.clone().unwrap_or_else(|| NO_BOOT.into());
@@ -114,13 +115,14 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the index is of another boot, as far as the kernel tells which boot this is.
+    /// Whether the index is of another boot, if the kernel reports a boot's id.
     pub(super) fn is_of_another_boot(&self) -> io::Result<bool> {
         let recorded = read_line(&self.state.join(BOOT))?;
         Ok(self.boot.is_some() && recorded.is_some() && recorded != self.boot)
     }
 
-    /// The attachments of another boot: none of their sandboxes is left. What is kept for pods is released now.
+    /// Ends the attachments of another boot, because none of their sandboxes is left. Addresses
+    /// kept for pods count as released now.
     fn end_boot(&mut self) -> io::Result<()> {
         for mut reservation in self.all_reservations()? {
             if reservation.released.is_none() {
@@ -136,7 +138,7 @@ impl Store {
                 }
                 match self.lease(address)? {
                     Lease::Of(owner) if owner.file_name() == entry => self.free(address)?,
-                    // The disk lost what it was told last, as disks do when the power goes.
+                    // The disk lost the last writes, as disks do when the power fails.
                     Lease::Broken => self.free(address)?,
                     Lease::Of(_) | Lease::Free | Lease::Foreign => {}
                 }
@@ -167,7 +169,7 @@ impl Store {
         self.changed = true;
         let mut found: BTreeMap<String, (Owner, Attachment)> = BTreeMap::new();
         for (address, Sandbox { owner, netns, .. }) in self.lost()? {
-            // The index keeps an address whose lease has no place, until it has one.
+            // The index keeps an address whose lease file cannot be made, until it can.
             if !self.restore(address, &owner)? {
                 let blank = Attachment {
                     netns,
@@ -213,7 +215,8 @@ impl Store {
                     continue;
                 }
                 if !reservation.owner.is(&owner) {
-                    // A call was killed when it had said whose it is, and before the lease said so too.
+                    // A call was killed after it had written the reservation's new owner and before
+                    // it wrote the lease.
                     self.assign(address, &reservation.owner, true)?;
                     owner = reservation.owner;
                 }

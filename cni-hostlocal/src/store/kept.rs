@@ -106,7 +106,7 @@ impl Store {
         }
     }
 
-    /// Ends a reservation and frees what it holds.
+    /// Ends a reservation and frees its addresses.
     ///
     /// # Errors
     /// A file cannot be removed; then it can be ended again.
@@ -229,7 +229,7 @@ impl Store {
         Ok(read_line(&self.state.join(DUE))?.and_then(|due| due.parse().ok()))
     }
 
-    /// Ends the reservations whose time is over, and looks at no others.
+    /// Ends the reservations whose time is over, without reading any others.
     pub(super) fn end_due(&mut self) -> io::Result<()> {
         if self.due()?.is_none_or(|due| due > self.now) {
             return Ok(());
@@ -252,7 +252,8 @@ impl Store {
                 if let Some(mut over) =
                     reservation.filter(|found| found.ends().is_some_and(|ends| ends <= self.now))
                 {
-                    // By a clock that was not set nobody knows how long ago that was: the time begins now.
+                    // The clock was not set at the release, so the time since then is not known: it
+                    // starts now.
                     if over.released < Some(node::EARLIEST) && self.now >= node::EARLIEST {
                         self.release(&mut over)?;
                         next = over.ends().map(bucket).into_iter().chain(next).min();
@@ -270,9 +271,10 @@ impl Store {
         }
     }
 
-    /// The reservation that gives way when all addresses of which `wanted` is true are taken: of the namespace with the most
-    /// such addresses that are kept unused, the one that was released first. So whoever reserves much loses it first, and
-    /// cannot drive out what others reserved before.
+    /// The reservation that ends when all addresses for which `wanted` is true are taken. It is the
+    /// one that was released first, of the namespace that keeps the most such addresses unused. So
+    /// a namespace that reserves much loses its reservations first, and cannot push out earlier
+    /// ones of others.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -312,7 +314,7 @@ impl Store {
     }
 }
 
-/// The time by which what ends at `ends` is ended.
+/// The end of the bucket for reservations that end at `ends`.
 fn bucket(ends: u64) -> u64 {
     ends.div_ceil(BUCKET).saturating_mul(BUCKET)
 }

@@ -55,9 +55,10 @@ pub(super) fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
     }
 }
 
-/// Threads of this process that still wait for a lock which nobody wants any more.
+/// The number of threads of this process that still wait for a lock although their caller gave up.
 static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
-/// With so many of them nobody waits: a daemon that looks every few minutes, at a disk that hangs for days, keeps few threads.
+/// With so many of these threads, callers do not wait at all: a daemon that tries every few
+/// minutes, at a disk that hangs for days, must keep few threads.
 const MOST_GIVEN_UP: usize = 4;
 
 /// A lock of a file has no time limit of its own, so where somebody has it a thread waits. Should it get the lock too late, it

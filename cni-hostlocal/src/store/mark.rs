@@ -1,4 +1,4 @@
-//! The sign on a directory that its index is exact: a modification time that nobody else sets.
+//! The mark on a directory that its index is exact: a modification time that no other program sets.
 
 use std::{
     fs::{File, FileTimes},

@@ -90,7 +90,7 @@ impl Store {
     }
 }
 
-/// What a file of the known patch says.
+/// The content of a file of the known patch.
 struct PatchFile {
     owner: Owner,
     address: IpAddr,

@@ -120,7 +120,7 @@ impl Store {
         Ok(())
     }
 
-    /// The leases of sandboxes whose network namespace has gone, except what is kept for pods.
+    /// The leases of sandboxes whose network namespace has gone, except addresses kept for pods.
     ///
     /// # Errors
     /// A file cannot be read.

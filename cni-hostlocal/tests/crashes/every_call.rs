@@ -63,7 +63,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// What a call is tried on, and what must be true afterwards.
+/// A call to try, and the state that must follow.
 struct Scenario {
     name: &'static str,
     /// The calls before.
@@ -266,7 +266,8 @@ fn judge(plugin: &Plugin, scenario: &Scenario, stop: usize) {
             "{at}"
         );
     }
-    // The runtime takes back what failed, and repeats what it did not hear of.
+    // The runtime deletes the attachments whose call failed, and repeats a call that it got no
+    // answer to.
     let again = match scenario.call.command {
         "ADD" => asked(
             "DEL",
@@ -300,7 +301,7 @@ fn judge(plugin: &Plugin, scenario: &Scenario, stop: usize) {
             "{at}: {address} is leaked by {container}"
         );
     }
-    // Whoever asks next gets what nobody has, and a pod that comes back what it had.
+    // The next container gets a free address, and a pod that comes back gets its own again.
     let next = plugin.call(&asked("ADD", "next", None));
     if let Some(address) = scenario.kept {
         let back = plugin

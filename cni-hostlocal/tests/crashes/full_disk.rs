@@ -1,4 +1,4 @@
-//! A disk with room for so many files, one more each time.
+//! A disk with space for a number of files, one more each time.
 
 use std::{collections::BTreeSet, fs, thread};
 
@@ -55,7 +55,7 @@ fn fill(plugin: &Plugin, files: usize) -> usize {
             Err(_) => {
                 failed += 1;
                 if plugin.leases().join("lock").exists() {
-                    // DEL needs no room.
+                    // DEL needs no space.
                     _ = plugin.call(&asked("DEL", &container, pod));
                 }
             }

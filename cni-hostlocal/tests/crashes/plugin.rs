@@ -1,4 +1,4 @@
-//! Calls of the program, and what its files say afterwards.
+//! Calls of the program, and the content of its files afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -142,9 +142,10 @@ impl Plugin {
         }
     }
 
-    /// `host-local doctor --fix`, told which containers there are; what it printed.
+    /// Runs `host-local doctor --fix` with the list of existing containers, and returns its output.
     pub(crate) fn repair(&self, containers: &[&String]) -> String {
-        // All leases are old, or doctor would take those of unknown containers for such as are being made.
+        // All leases are made old, otherwise doctor would take those of unknown containers for
+        // leases that are just being made.
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
         for name in names(&self.leases()) {
             fs::File::open(self.leases().join(name))
@@ -174,7 +175,7 @@ impl Plugin {
         )
     }
 
-    /// The container of each lease; the empty string is what no container's name was read of.
+    /// The container of each lease; the empty string if the lease names none.
     pub(crate) fn holders(&self) -> BTreeMap<String, String> {
         let names = names(&self.leases())
             .into_iter()
@@ -211,7 +212,8 @@ impl Plugin {
         kept
     }
 
-    /// Files that no plugin may leave: leases that name nobody, last addresses that are none.
+    /// Files that no plugin may leave: leases that name no container, last addresses that are not
+    /// addresses.
     pub(crate) fn malformed(&self) -> Vec<String> {
         let mut wrong: Vec<_> = self
             .holders()

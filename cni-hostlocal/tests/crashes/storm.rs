@@ -16,10 +16,10 @@ use crate::plugin::{Asked, Namespace, OURS, Plugin, asked, given};
 
 const CALLERS: u64 = 8;
 
-/// What is known of addresses that were given and not yet taken back.
+/// The addresses that were given and not yet released, as the callers know them.
 #[derive(Default)]
 struct Known {
-    /// Who has an address.
+    /// The container of each address.
     holders: Mutex<HashMap<String, String>>,
     /// Addresses that two had.
     twice: Mutex<Vec<String>>,
@@ -40,7 +40,7 @@ struct Caller<'a> {
     made: u64,
     /// Containers that hold addresses, with their pods.
     held: Vec<(String, Option<String>, Vec<String>)>,
-    /// Containers whose last call was killed: nobody knows what they hold.
+    /// Containers whose last call was killed: their addresses are not known.
     doubtful: Vec<(String, Option<String>)>,
 }
 
@@ -92,7 +92,7 @@ impl Caller<'_> {
         let known = self.known;
         let _running = known.running.read().unwrap();
         match self.random.u8(0..10) {
-            // A runtime takes back what it does not know the state of, before anything else.
+            // A runtime deletes attachments of unknown state before anything else.
             _ if !self.doubtful.is_empty() && self.random.u8(0..3) > 0 => {
                 let which = self.random.usize(..self.doubtful.len());
                 let (container, pod) = self.doubtful[which].clone();
@@ -168,7 +168,7 @@ impl Caller<'_> {
     }
 }
 
-/// Runs `calls` calls, and tells what is wrong afterwards.
+/// Runs `calls` calls, and returns the faults that it finds afterwards.
 fn storm(program: &str, calls: u64, with_gc: bool) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let namespace = Namespace::new();
@@ -195,7 +195,8 @@ fn storm(program: &str, calls: u64, with_gc: bool) -> Vec<String> {
                 while known.calls.load(Ordering::Relaxed) < calls {
                     caller.step();
                     if with_gc && number == 0 && caller.random.u16(0..100) == 0 {
-                        // What nobody knows to hold an address is garbage: the doubtful of all callers.
+                        // A container without a known address is garbage: the doubtful containers
+                        // of all callers.
                         let _alone = known.running.write().unwrap();
                         let valid: Vec<_> =
                             known.holders.lock().unwrap().values().cloned().collect();

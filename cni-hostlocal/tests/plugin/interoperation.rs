@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::tool::{OURS, REFERENCE, Site, operator};
 
-/// Calls of both in any order: each sees what the other did, no address is given twice and none is lost.
+/// Calls of both in any order: each sees the writes of the other, no address is given twice and
+/// none is lost.
 #[test]
 fn both_work_on_what_the_other_wrote() {
     let site =
@@ -89,7 +90,7 @@ fn both_at_once_give_no_address_twice() {
     given.sort();
     given.dedup();
     assert_eq!(given.len(), 240, "an address was given twice");
-    // And each takes back what the other gave.
+    // And each releases the addresses that the other gave.
     for caller in 0..8 {
         for number in 0..30 {
             let program = if caller % 2 == 1 { OURS } else { REFERENCE };
@@ -112,7 +113,8 @@ fn both_at_once_give_no_address_twice() {
     );
 }
 
-/// As long as nobody else writes there, no lease but the own is read, however many there are.
+/// As long as no other program writes there, a call reads no lease but its own, for any number of
+/// leases.
 #[test]
 fn other_leases_are_not_read() {
     let site = Site::new(json!({"ranges": [[{"subnet": "10.1.0.0/16"}]]}));

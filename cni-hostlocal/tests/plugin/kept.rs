@@ -195,7 +195,8 @@ fn the_namespace_with_the_most_reservations_gives_way_first() {
         assert_ne!(call("ADD", "tenant", &pod).given(), victims, "pod {number}");
         assert!(call("DEL", "tenant", &pod).worked);
     }
-    // Pods that keep nothing get all of the tenant's, down to one: then both namespaces have one, and the oldest goes.
+    // Pods that keep nothing get all addresses of the tenant but one: then both namespaces keep
+    // one, and the oldest ends.
     for number in 0..11 {
         assert_ne!(
             site.ours("ADD", &format!("n{number}")).given(),
@@ -398,7 +399,8 @@ fn reservations_of_an_earlier_maximum_end_at_the_new_one() {
         "{}",
         reservation(&site, "web-1")
     );
-    // The one in use: its sandbox ends later, and nobody knows its pod's annotation any more.
+    // The reservation in use: its sandbox ends later, when its pod's annotation is not known any
+    // more.
     assert!(site.ours("DEL", "c").worked);
     assert!(
         reservation(&site, "web-2").contains(" minutes=10 released="),

@@ -82,7 +82,8 @@ fn lost_leases_of_living_sandboxes_come_back_first() {
             let site = inhabited(&namespace);
             lose(&site);
             if way == 2 {
-                // Nothing told of the change of the files' content, and nothing is given where a file is.
+                // The directory's time does not show a change of a file's content, and an address
+                // with a file is not given.
                 fs::write(site.leases().join("touched"), "").unwrap();
                 fs::remove_file(site.leases().join("touched")).unwrap();
             }

@@ -1,4 +1,4 @@
-//! What people call.
+//! The operators' commands.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! What the reference plugin's own tests ask for, and the same call of the reference beside it.
+//! The cases of the reference plugin's own tests, each compared with the same call of the
+//! reference.
 //!
 //! Where the two differ on purpose: an error of the configuration has the specification's codes (7, 11, 5) and not 999 for all;
 //! errors name the version; DEL needs no valid ranges; GC, STATUS and 1.1.0 are there (Debian's 1.1.1 has none of them).

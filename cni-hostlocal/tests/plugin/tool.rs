@@ -19,7 +19,7 @@ pub(crate) struct Site {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) ipam: Value,
     pub(crate) version: &'static str,
-    /// The network namespace of the calls; one that is none as long as a test says nothing else.
+    /// The network namespace of the calls; a path that is none unless a test sets one.
     pub(crate) netns: String,
 }
 
@@ -53,7 +53,7 @@ impl Drop for Namespace {
     }
 }
 
-/// What a call ended with.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) worked: bool,
@@ -86,7 +86,8 @@ impl Site {
         json!({"cniVersion": self.version, "name": "net", "type": "bridge", "ipam": self.ipam})
     }
 
-    /// Calls `program` with what is the same in every call, and `more` in the configuration and `args` in the environment.
+    /// Calls `program` with the parts common to all calls, `more` in the configuration and `args`
+    /// in the environment.
     pub(crate) fn call(
         &self,
         program: &str,
@@ -182,7 +183,7 @@ pub(crate) fn ended(output: &Output) -> Ended {
     }
 }
 
-/// What the operator's commands print, and whether they say that all is well.
+/// The output of the operator's command, and whether it reports success.
 pub(crate) fn operator(site: &Site, arguments: &[&str]) -> (String, bool) {
     let output = Command::new(OURS)
         .env_clear()

@@ -6,7 +6,7 @@ use std::{
 use super::*;
 use crate::failure::{Failure, TRY_AGAIN_LATER};
 
-/// What gives up is counted for the whole process.
+/// The threads that give up are counted for the whole process, so these tests run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -20,7 +20,7 @@ fn a_lock_that_is_held_for_too_long_is_named_and_given_to_the_next_when_it_is_fr
     assert!(error.to_string().contains(&path), "{error}");
     assert_eq!(Failure::from(error).code, TRY_AGAIN_LATER);
     drop(held);
-    // The one that gave up is before it in the queue, and lets go.
+    // The thread that gave up is before it in the queue, and frees the lock.
     lock(directory.path(), PATIENCE).unwrap();
     let held = lock(directory.path(), PATIENCE).unwrap();
     let waiting = {

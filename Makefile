@@ -1,17 +1,20 @@
-# Each target is one thin line over cargo; what they do is in the crates they name. Programs are built with the features of
-# the whole workspace (`cargo run` would take those of one package), so that nothing is built twice.
+# Each target is one thin line over cargo; the crates that it names do the work. Programs are built
+# with the features of the whole workspace (`cargo run` would take those of one package), so that
+# nothing is built twice.
 BUILT = $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu
 CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluster
 
 .PHONY: test test-full demo bench lint images fuzz audit mutants prerequisites
 
-# KUBERNETES=1.34|1.35|1.36|1.37 and CONTAINERD=1.6|2.4 choose what clusters run, here and for the demo. The newest is the default.
+# KUBERNETES=1.34|1.35|1.36|1.37 and CONTAINERD=1.6|2.4 choose the versions that clusters run, here
+# and for the demo. The newest is the default.
 test: prerequisites
 	cargo test --workspace
 
-# The same, and every plan of faults instead of a choice of them (the controller killed at each write, refused it, blind after
-# it), ten million steps of each model, 100,000 calls of host-local, and what takes long on a cluster; then the tests of a
-# cluster on the oldest Kubernetes, and on the oldest containerd.
+# The same with every plan of faults instead of a choice of them (the controller is killed at each
+# write, refused the write, or cut off after it), ten million steps of each model, 100,000 calls of
+# host-local, and the slow cluster tests; then the cluster tests on the oldest Kubernetes and on the
+# oldest containerd.
 test-full: prerequisites
 	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-kinds --lib late_views -- --nocapture
 	BERTH_BUDGET_STEPS=10000000 cargo test --release --package berth-kinds --package berth-workload --lib -- never_let at_any_interleaving --nocapture
@@ -19,7 +22,8 @@ test-full: prerequisites
 	KUBERNETES=1.34 CONTAINERD=2.4 BERTH_ON_CLUSTER=all cargo test --workspace --test on_cluster
 	KUBERNETES=1.37 CONTAINERD=1.6 BERTH_ON_CLUSTER=all cargo test --workspace --test on_cluster
 
-# Demo and figures are of what users install: all in one profile, so that it is built once.
+# The demo and the benchmarks run the programs that users install: all in one profile, so that they
+# are built once.
 demo: prerequisites
 	cargo build --workspace --release --bin demo && $(BUILT)/release/demo
 
@@ -29,8 +33,8 @@ bench: prerequisites
 lint:
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- --deny warnings
 
-# Each target of tests/fuzz for FUZZ_SECONDS. Needs a nightly compiler and cargo-fuzz; what makes a target fail is to be kept in
-# its corpus.
+# Each target of tests/fuzz for FUZZ_SECONDS. Needs a nightly compiler and cargo-fuzz. Keep an input
+# that makes a target fail in its corpus.
 fuzz:
 	for target in $$(ls tests/fuzz/corpus); do cargo +nightly fuzz run --fuzz-dir tests/fuzz/libfuzzer --sanitizer none $$target $$(mktemp -d) tests/fuzz/corpus/$$target -- -max_total_time=$${FUZZ_SECONDS:-60} -timeout=10 -max_len=65536 || exit 1; done
 

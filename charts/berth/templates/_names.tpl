@@ -1,6 +1,6 @@
 {{- /*
-With `helm upgrade --reuse-values` a release has the values of its own time alone, without the defaults of today. So what was not in
-the first version's values has its default where it is used, too.
+With `helm upgrade --reuse-values` a release keeps the values of its earlier version, without newer
+defaults. So a value that Berth's first version lacked has its default also where it is used.
 */ -}}
 
 {{- /* An image's reference, by its digest where one is given; the one thing that has no default. */ -}}
@@ -19,7 +19,7 @@ the first version's values has its default where it is used, too.
 {{- end -}}
 {{- end -}}
 
-{{- /* What every object carries. */ -}}
+{{- /* The labels of every object. */ -}}
 {{- define "berth.labels" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -28,13 +28,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
-{{- /* What selects the controller's pods. */ -}}
+{{- /* The labels that select the controller's pods. */ -}}
 {{- define "berth.controller.selector" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/component: controller
 {{- end -}}
 
-{{- /* What selects the daemon's pods. */ -}}
+{{- /* The labels that select the daemon's pods. */ -}}
 {{- define "berth.daemon.selector" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/component: daemon
@@ -48,13 +48,14 @@ system:serviceaccount:{{ .Release.Namespace }}:kruise-manager
 system:serviceaccount:{{ .Release.Namespace }}:kruise-daemon
 {{- end -}}
 
-{{- /* CEL: who sends the request is the controller. */ -}}
+{{- /* CEL: the controller sends the request. */ -}}
 {{- define "berth.policy.controller" -}}
 - name: the-controller
   expression: request.userInfo.username == '{{ include "berth.controller.user" . }}'
 {{- end -}}
 
-{{- /* What puts a policy, and by the same name, into force: by a refusal, or by the `actions` that are given. */ -}}
+{{- /* The binding that enforces the policy of the same name: by a refusal, or by the given
+    `actions`. */ -}}
 {{- define "berth.policy.binding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -67,8 +68,9 @@ spec:
 {{- end -}}
 
 {{- /*
-Our kinds, as YAML, from the file that is made from proto/api/src/kinds.rs: each with group, kind, plural, the version that is
-stored, whether it is converted, and what the controller makes for its objects.
+Berth's kinds, as YAML, from the file that is generated from proto/api/src/kinds.rs. Each has its
+group, kind, plural, stored version, whether it is converted, and the kinds that the controller
+creates for its objects.
 */ -}}
 {{- define "berth.kinds" -}}
 {{ .Files.Get "files/kinds.yaml" }}
@@ -83,7 +85,7 @@ stored, whether it is converted, and what the controller makes for its objects.
 {{ $groups | uniq | toJson }}
 {{- end -}}
 
-{{- /* CEL: our kinds as they are stored, such as 'clonesets.v1beta1.apps.kruise.io'. */ -}}
+{{- /* CEL: Berth's kinds as they are stored, such as 'clonesets.v1beta1.apps.kruise.io'. */ -}}
 {{- define "berth.stored" -}}
 {{- $stored := list -}}
 {{- range (include "berth.kinds" . | fromYaml).kinds -}}
@@ -92,7 +94,8 @@ stored, whether it is converted, and what the controller makes for its objects.
 {{ $stored | toJson | replace "\"" "'" }}
 {{- end -}}
 
-{{- /* CEL: `owner` names, in a version that is served, a kind of ours for which the controller makes `of`, such as pods; or the kind `kind`. */ -}}
+{{- /* CEL: `owner` names, in a served version, a kind of Berth for which the controller creates
+    `of`, such as pods; or the kind `kind`. */ -}}
 {{- define "berth.owner.named" -}}
 {{- $kinds := list -}}
 {{- range $kind := (include "berth.kinds" .root | fromYaml).kinds -}}
@@ -110,7 +113,7 @@ stored, whether it is converted, and what the controller makes for its objects.
 (owner.?controller.orValue(false) && {{ include "berth.owner.named" . }})
 {{- end -}}
 
-{{- /* The names of those kinds, for messages. */ -}}
+{{- /* The names of these kinds, for messages. */ -}}
 {{- define "berth.owners" -}}
 {{- $kinds := list -}}
 {{- range (include "berth.kinds" .root | fromYaml).kinds -}}
@@ -121,7 +124,7 @@ stored, whether it is converted, and what the controller makes for its objects.
 {{ join " or " $kinds }}
 {{- end -}}
 
-{{- /* The label of what belongs to one pod of a CloneSet: itself and its claims. */ -}}
+{{- /* The label of a CloneSet's pod and of this pod's claims. */ -}}
 {{- define "berth.instance" -}}
 apps.kruise.io/cloneset-instance-id
 {{- end -}}
@@ -141,7 +144,8 @@ apps.kruise.io/owned-by-asts
 {{ append (dig "protectedNamespaces" (list "kube-system") .Values.controller) .Release.Namespace | uniq | toJson | replace "\"" "'" }}
 {{- end -}}
 
-{{- /* CEL: the entry `webhook` is asked about no pod of those namespaces, by the names that it lists or leaves out. */ -}}
+{{- /* CEL: the namespace selector of the entry `webhook` lists no protected namespace, or leaves
+    all of them out. */ -}}
 {{- define "berth.sparesProtected" -}}
 {{- $protected := include "berth.protectedNamespaces" . -}}
 webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kubernetes.io/metadata.name' && (e.operator == 'In'
@@ -153,7 +157,8 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 {{- if dig "install" true (.Values.validatingWebhook | default dict) }}true{{ end -}}
 {{- end -}}
 
-{{- /* `true` where the gate `name` is on, which is off by default; `stage`, Alpha unless it is given, says what turns it on with others. */ -}}
+{{- /* `true` if the feature gate `name` is on, which is off by default; `stage` (default Alpha)
+    names the group of gates that turns it on with others. */ -}}
 {{- define "berth.gate" -}}
 {{- $gates := .root.Values.controller.featureGates | default "" -}}
 {{- if or (regexMatch (printf "(^|,)%s=true" .name) $gates) (and (regexMatch (printf "(^|,)All%s=true" (.stage | default "Alpha")) $gates) (not (regexMatch (printf "(^|,)%s=false" .name) $gates))) }}true{{ end -}}
@@ -164,7 +169,8 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 {{ include "berth.gate" (dict "root" . "name" "ResourcesDeletionProtection" "stage" "Beta") }}
 {{- end -}}
 
-{{- /* `true` where the controller is asked what is in a namespace, or of a kind, that is to be deleted. */ -}}
+{{- /* `true` if the webhook counts the content of a namespace, or the objects of a kind, before its
+    deletion. */ -}}
 {{- define "berth.deletionGuard" -}}
 {{- if and (include "berth.deletionProtection" .) (include "berth.validatingWebhook" .) }}true{{ end -}}
 {{- end -}}
@@ -174,7 +180,8 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 {{- if and (include "berth.deletionGuard" .) (include "berth.gate" (dict "root" . "name" "DeletionProtectionForCRDCascadingGate")) }}true{{ end -}}
 {{- end -}}
 
-{{- /* The entry by which it is asked, and what it must be like: webhook.yaml has it, and policy-webhooks.yaml keeps it so. */ -}}
+{{- /* The name and the condition of the webhook's entry for this: webhook.yaml has the entry, and
+    policy-webhooks.yaml enforces its fields. */ -}}
 {{- define "berth.guard" -}}
 guard-deletion.policy.kruise.io
 {{- end -}}
@@ -190,7 +197,7 @@ guard-deletion.policy.kruise.io
 {{- end -}}
 {{- end -}}
 
-{{- /* Who pins pods of workloads that are not ours: policy, webhook or none. */ -}}
+{{- /* The component that pins pods of other controllers' workloads: policy, webhook or none. */ -}}
 {{- define "berth.podPinning" -}}
 {{- $by := dig "by" "auto" (.Values.podPinning | default dict) -}}
 {{- if ne $by "auto" -}}{{ $by }}
@@ -199,7 +206,8 @@ guard-deletion.policy.kruise.io
 {{- end -}}
 {{- end -}}
 
-{{- /* `true` where budgets that are named among the kinds are asked before pods are deleted or evicted, or before they are changed. */ -}}
+{{- /* `true` if budgets are listed among the kinds and the webhook reserves from them before pods
+    are deleted, evicted or changed. */ -}}
 {{- define "berth.podBudgets" -}}
 {{- $kinds := splitList "," (.Values.controller.customResourceEnable | default "") -}}
 {{- $gates := .Values.controller.featureGates | default "" -}}
@@ -213,7 +221,8 @@ guard-deletion.policy.kruise.io
 {{- if or (eq $kinds "") (has .kind (splitList "," $kinds)) }}true{{ end -}}
 {{- end -}}
 
-{{- /* `true` where the controller serves a mutating webhook: for SidecarSets, for readiness gates, for ContainerRecreateRequests, or to pin pods. */ -}}
+{{- /* `true` if the controller serves a mutating webhook: for SidecarSets, for readiness gates, for
+    ContainerRecreateRequests, or to pin pods. */ -}}
 {{- define "berth.podWebhook" -}}
 {{- $gates := .Values.controller.featureGates | default "" -}}
 {{- $changes := and (or (include "berth.has" (dict "root" . "kind" "SidecarSet")) (include "berth.has" (dict "root" . "kind" "ContainerRecreateRequest")) (include "berth.podBudgets" .)) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
@@ -231,8 +240,8 @@ seccompProfile:
 {{- end -}}
 
 {{- /*
-The account's token, for an hour. Kubernetes' own volume asks for one that most apiservers extend to a year, lest old clients
-fail; ours read it again.
+The account's token, valid for an hour. The token of Kubernetes' own volume is extended to a year by
+most apiservers, otherwise old clients would fail; Berth's programs read the token again.
 */ -}}
 {{- define "berth.token.volume" -}}
 - name: kube-api-access-hour
@@ -273,7 +282,7 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* The groups whose members no budget holds. */}}
+{{/* The groups whose members no budget stops. */}}
 {{- define "berth.exempt" -}}
 {{- $groups := (.Values.budgets | default dict).exempt | default list }}
 {{- range $groups }}

@@ -1,11 +1,12 @@
-{{- /* A duration such as 1500ms, 15s, 10m or 8760h in milliseconds; values.schema.json refuses all else. */ -}}
+{{- /* A duration such as 1500ms, 15s, 10m or 8760h in milliseconds; values.schema.json refuses all
+    other forms. */ -}}
 {{- define "berth.milliseconds" -}}
 {{- $number := regexFind "^[0-9]+" . | int64 -}}
 {{- $unit := regexFind "[a-z]+$" . -}}
 {{- mul $number (get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) $unit) -}}
 {{- end -}}
 
-{{- /* For how long an apiserver goes on with a request. */ -}}
+{{- /* The time after which an apiserver ends a request. */ -}}
 {{- define "berth.apiserverRequestTimeout" -}}
 {{ dig "apiserverRequestTimeout" "60s" (.Values.budgets | default dict) }}
 {{- end -}}

@@ -23,7 +23,7 @@ use crate::fault::{Fault, Lag};
 use crate::ledger::Ledger;
 use crate::proxy::Proxy;
 
-/// What to run.
+/// The program to run.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The binary.
@@ -49,12 +49,12 @@ pub struct Controller {
 struct Replica {
     proxy: Arc<Proxy>,
     state: watch::Receiver<State>,
-    /// Told when it may go on after it has stood still.
+    /// Notified when a paused replica may go on.
     go_on: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
-/// What a replica does.
+/// The state of a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// It is between two lives.
@@ -153,13 +153,13 @@ impl Controller {
         self.all(|state| *state != State::Between).await;
     }
 
-    /// Whatever there was to do, it has not been at rest before now.
+    /// Restarts the measurement of rest: the controller does not count as at rest before now.
     pub fn rests_from_now(&self) {
         self.ledger().requested(Instant::now());
     }
 
-    /// Lets a replica go on that stands still, and waits until it knows who leads; it has not been at rest before. False when
-    /// none stands still.
+    /// Resumes a paused replica, and waits until it knows the leader; the controller does not count
+    /// as at rest before that. False if none is paused.
     pub async fn resume(&self) -> bool {
         let Some(still) = self
             .replicas
@@ -178,12 +178,12 @@ impl Controller {
         true
     }
 
-    /// Whether what it sees is behind what is there.
+    /// Whether the controller's view is behind the apiserver's state.
     pub fn is_behind(&self) -> bool {
         self.replicas.iter().any(|replica| replica.proxy.lags.any())
     }
 
-    /// How many events of the run it was told late, not at all, or again.
+    /// How many events of the run the controller got late, not at all, or again.
     pub fn hidden(&self) -> usize {
         self.replicas
             .iter()

@@ -21,7 +21,7 @@ pub enum Side {
     Answered,
 }
 
-/// How the apiserver does not do what a write asks, or does not say that it did.
+/// How the apiserver fails to carry out a write, or to answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
     /// 409, as if another had written the object.
@@ -38,14 +38,15 @@ pub enum Refusal {
     Lost,
 }
 
-/// How what the controller sees falls behind what is there.
+/// How the controller's view falls behind the apiserver's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lag {
     /// Events come late.
     Late,
-    /// The watch breaks off, and what happens then is never told: the version that it was at has expired.
+    /// The watch breaks off, and the events after that are lost, because the watch's version has
+    /// expired.
     Missed,
-    /// The watch breaks off, and the next tells again what the controller has seen.
+    /// The watch breaks off, and the next one repeats events that the controller has seen.
     Repeated,
 }
 
@@ -61,14 +62,15 @@ pub enum Fault {
     Each(Side),
     /// The write is refused once.
     Refused(usize, Refusal),
-    /// From this write on, what it sees of a resource falls behind for a while.
+    /// From this write on, the controller's view of a resource falls behind for a while.
     Lagging(usize, Lag, &'static str),
-    /// From this event of a resource on, what it sees of it falls behind for a while.
+    /// From this event of a resource on, the controller's view of it falls behind for a while.
     Unseen(usize, Lag, &'static str),
-    /// It stands still at the write, and goes on when another leads and has nothing more to do. What it was told meanwhile waits.
+    /// The process is paused at the write, and resumes when another replica leads and has nothing
+    /// more to do. Events wait meanwhile.
     Paused(usize, Side),
-    /// With two replicas: the leader is asked to end (SIGTERM) after this write, and gives its lease back; what the others see of
-    /// a resource has fallen behind from the write on.
+    /// With two replicas: the leader gets SIGTERM after this write, and releases its lease; the
+    /// other replicas' view of a resource falls behind from the write on.
     HandedOver(usize, &'static str),
     /// It dies after this write, and in its next life sees nothing new of a resource for a while after the list.
     Stale(usize, &'static str),
@@ -85,7 +87,7 @@ impl Refusal {
         Refusal::Lost,
     ];
 
-    /// The apiserver does what is asked, all the same.
+    /// The apiserver carries out the write all the same.
     pub(crate) fn is_done(self) -> bool {
         matches!(self, Refusal::TimedOutDone | Refusal::Lost)
     }
@@ -127,9 +129,9 @@ impl Fault {
         }
     }
 
-    /// For how long a controller that has been hit by this may wait before it goes on: a write of which nothing is known, or
-    /// that failed on the other side, stays in doubt until it is out of time, and what is refused for a while is tried again
-    /// after it.
+    /// How long a controller may wait after this fault before it goes on. The result of a write
+    /// that was not answered, or that failed on the server's side, stays unknown until its timeout.
+    /// A write that is refused for a while is tried again after it.
     pub fn settle_time(self) -> Duration {
         match self {
             Fault::Refused(_, Refusal::Conflict) => Duration::ZERO,
@@ -139,7 +141,8 @@ impl Fault {
         }
     }
 
-    /// Whether what the controller sees falls behind: such a fault is effective when it hides an event.
+    /// Whether the controller's view falls behind: such a fault is effective when it hides an
+    /// event.
     pub fn hides(self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
-//! What the controller sees, behind what is there.
+//! Makes the controller's view fall behind the apiserver's state.
 //!
-//! Only watches lag: Berth's reads ask for the newest state, so that no apiserver may answer them with an older one. One that
-//! does not is noted, and fails the run.
+//! Only watches lag: Berth's reads require the newest state, so that no apiserver may answer them
+//! with an older one. A read that does not is noted, and fails the run.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use tokio::sync::watch;
 use crate::fault::Lag;
 use crate::write;
 
-/// So many versions are known of each resource, for a watch that tells them again.
+/// How many versions of each resource are remembered, for a watch that repeats events.
 const REMEMBERED: usize = 8;
 
 /// A watch that the controller asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watch {
     pub(crate) resource: String,
-    /// The version that it goes on from; empty for one that begins with a list.
+    /// The version that it continues from; empty for a watch that begins with a list.
     version: String,
-    /// It is to tell again what was told already.
+    /// The watch must repeat events that were sent already.
     pub(crate) tells_again: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn asks_for_the_past(uri: &Uri) -> bool {
     names_version && !goes_on
 }
 
-/// What becomes of a watch.
+/// The answer to a watch request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It is forwarded.
@@ -104,9 +104,9 @@ pub(crate) struct Lags {
     held: watch::Sender<Held>,
     /// The lag that broke off a watch, until that was asked for again.
     interrupted: Mutex<Held>,
-    /// The versions that were told last, by resource.
+    /// The last versions that were sent, by resource.
     versions: Mutex<HashMap<String, VecDeque<String>>>,
-    /// How many events of the run were held back, lost or told again.
+    /// How many events of the run were held back, lost or repeated.
     hidden: AtomicUsize,
     /// The run's.
     namespace: Mutex<String>,
@@ -129,7 +129,8 @@ impl Lags {
         self.hidden.store(0, Ordering::Relaxed);
     }
 
-    /// How many events of the run were held back, lost or told again. Those of what has no namespace count, too.
+    /// How many events of the run were held back, lost or repeated. Events of objects without a
+    /// namespace count, too.
     pub(crate) fn hidden(&self) -> usize {
         self.hidden.load(Ordering::Relaxed)
     }
@@ -150,7 +151,7 @@ impl Lags {
         self.held.borrow().is_some()
     }
 
-    /// What becomes of a watch. One that broke off is answered when the lag is over.
+    /// Answers a watch request. A watch that broke off is answered when the lag is over.
     pub(crate) async fn answer(&self, watch: &Watch, uri: &Uri) -> Answer {
         if watch.version.is_empty() {
             return Answer::Forward;
@@ -281,7 +282,7 @@ impl Events {
         if let Some(event) = event.filter(|_| matches!(lag, Some(Lag::Late | Lag::Missed))) {
             lags.hides(&event, &watch.resource);
         }
-        // What has arrived waits until it may be seen.
+        // Events that have arrived wait until the controller may see them.
         let passes = |held: &Held| of(held) != Some(Lag::Late);
         if held
             .wait_for(passes)
@@ -297,7 +298,7 @@ impl Events {
         Some(Ok(line))
     }
 
-    /// It breaks off. What it would have told is counted where that is lost.
+    /// The watch breaks off. If its further events are lost, they are counted.
     fn leave(&mut self) {
         let Some(lines) = self.lines.take() else {
             return;
@@ -316,7 +317,7 @@ impl Events {
     }
 }
 
-/// Counts what nobody is told, until the lag ends.
+/// Counts the events that no watch gets, until the lag ends.
 async fn lost(
     mut lines: Lines,
     mut held: watch::Receiver<Held>,
@@ -368,7 +369,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// The next line with its end. What comes after the last is dropped. Nothing is lost when this is not waited for.
+    /// The next line with its end. Bytes after the last line are dropped. Cancelling this call
+    /// loses nothing.
     async fn next(&mut self) -> Option<kube::Result<Bytes>> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {

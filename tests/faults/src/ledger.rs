@@ -19,7 +19,7 @@ pub const PATHS: &str = "mutatingwebhookconfigurations";
 pub struct Entry {
     /// In which of the controller's lives, counted from 1 since the first one of all.
     pub life: usize,
-    /// What.
+    /// The write.
     pub write: Write,
     /// Its content; null when that is not JSON.
     pub body: Value,
@@ -27,7 +27,7 @@ pub struct Entry {
     pub is_renewal: bool,
     /// The apiserver's answer as an HTTP status; none when the write was held back, or has no answer yet.
     pub answer: Option<u16>,
-    /// How many writes had arrived when the answer came.
+    /// How many writes had arrived at the time of the answer.
     pub arrived_by_then: usize,
 }
 
@@ -48,16 +48,17 @@ impl fmt::Display for Entry {
     }
 }
 
-/// What becomes of a write.
+/// The decision about a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It passes and is not counted.
     Beside,
     /// It passes; its answer is to be entered under this index.
     Pass(usize),
-    /// What the controller sees of the resource falls behind, and then the write passes.
+    /// The controller's view of the resource falls behind, and then the write passes.
     LagThenPass(usize, Lag, &'static str),
-    /// What the other replicas see of the resource falls behind, the write passes, and then the controller is asked to end.
+    /// The other replicas' view of the resource falls behind, the write passes, and then the
+    /// controller gets the signal to end.
     LastBeforeTheEnd(usize, &'static str),
     /// It is refused so.
     Refuse(usize, Refusal),
@@ -160,7 +161,7 @@ impl Ledger {
         matches!(self.fault, Fault::HandedOver(..))
     }
 
-    /// Nobody dies or stands still any more.
+    /// No replica dies or is paused any more.
     pub(crate) fn goes_on(&mut self) {
         self.dying = None;
     }
@@ -175,7 +176,8 @@ impl Ledger {
         self.unanswered += 1;
     }
 
-    /// Notes that a write which the apiserver was sent came to its end: from now on the controller can go on with it.
+    /// Notes the end of a write that was sent to the apiserver: from now on the controller can
+    /// continue with its result.
     pub(crate) fn ended(&mut self, at: Instant) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.last_request = self.last_request.map(|last| last.max(at));
@@ -186,13 +188,13 @@ impl Ledger {
         self.old_reads.push(address);
     }
 
-    /// The addresses of such reads, of all runs.
+    /// The addresses of reads that may be answered with an older state, of all runs.
     pub fn old_reads(&self) -> &[String] {
         &self.old_reads
     }
 
-    /// An event of the run has come for the controller. Says how what it sees of the resource falls behind from now on, this
-    /// event with it.
+    /// Notes an event of the run for the controller. Returns how the controller's view of the
+    /// resource falls behind from now on, including this event.
     pub(crate) fn event(&mut self, resource: &str) -> Option<(Lag, &'static str)> {
         let number = self.events.entry(resource.to_owned()).or_default();
         *number += 1;
@@ -204,7 +206,7 @@ impl Ledger {
         triggers.then_some((lag, of))
     }
 
-    /// How many events have come for the controller so far, by resource: those of lists are not counted.
+    /// How many events have come for the controller so far, by resource; without events of lists.
     pub fn events(&self) -> &BTreeMap<String, usize> {
         &self.events
     }

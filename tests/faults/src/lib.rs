@@ -1,8 +1,10 @@
-//! The real controller, with a fault injected at any of its writes, or of the events that it is told.
+//! The real controller, with a fault injected at any of its writes, or of the events that it
+//! receives.
 //!
-//! A [`Controller`] is the real program, run again and again. It reaches the apiserver through a proxy that counts its
-//! [writes](Write) and the events that it is told, and, where a [`Fault`] says so, ends it with SIGKILL, refuses a write or
-//! says nothing of it, or lets what the controller sees fall behind what is there.
+//! A [`Controller`] is the real program, run again and again. It reaches the apiserver through a
+//! proxy that counts its [writes](Write) and the events that it receives. If a [`Fault`] says so,
+//! the proxy ends the program with SIGKILL, refuses a write or does not answer it, or lets the
+//! controller's view fall behind the apiserver's state.
 
 mod controller;
 mod fault;

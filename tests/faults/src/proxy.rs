@@ -30,7 +30,7 @@ use crate::write::{self, Write};
 
 /// For an answer to reach the controller before it is killed.
 const DELIVERY: Duration = Duration::from_millis(20);
-/// A controller that has asked for nothing for so long does nothing more with what it sees.
+/// After so much time without a request, the controller does nothing more with its view.
 const REST: Duration = Duration::from_millis(300);
 /// Nothing lags for longer.
 const LONGEST: Duration = Duration::from_secs(3);
@@ -49,18 +49,18 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// What all lives of a replica share.
+/// The part of a replica that all of its lives share.
 pub(crate) struct Proxy {
     upstream: Client,
     /// All replicas'.
     ledger: Arc<Mutex<Ledger>>,
     /// The other replicas'.
     others: OnceLock<Vec<Weak<Proxy>>>,
-    /// Told when the controller has to die, to stand still, or to end.
+    /// Notified when the controller has to die, to pause, or to end.
     pub(crate) fatal: Notify,
-    /// The controller goes on after it has stood still.
+    /// Sent when the controller resumes after a pause.
     resumed: watch::Sender<()>,
-    /// When it was last told who leads.
+    /// When the controller last learned which replica leads.
     told_who_leads: watch::Sender<Instant>,
     pub(crate) lags: Arc<Lags>,
     /// Held for reading by every write that is under way.
@@ -102,7 +102,7 @@ impl Proxy {
         drop(self.under_way.write().await);
     }
 
-    /// Whatever was held while the controller stood still breaks off, and what comes now is served.
+    /// Breaks off all requests that were held while the controller was paused, and serves new ones.
     pub(crate) fn resume(&self) {
         self.ledger().goes_on();
         self.resumed.send_replace(());
@@ -118,7 +118,7 @@ impl Proxy {
             .await;
     }
 
-    /// Holds a request until the connection ends, with the controller or when it goes on.
+    /// Holds a request until the connection ends: when the controller ends, or when it resumes.
     async fn held(&self) -> Result<Answer, Broken> {
         let _ = self.resumed.subscribe().changed().await;
         Err(Broken)
@@ -227,7 +227,7 @@ impl Proxy {
     ) -> Result<Answer, Broken> {
         // Taken before the write is admitted, so that none is admitted and then forgotten.
         let under_way = Arc::clone(&self.under_way).read_owned().await;
-        // Who leads is written all the time, also by a controller that has nothing more to do.
+        // The lease is written all the time, also by a controller that has nothing more to do.
         let is_of_lease = write.resource == "leases";
         let verdict = self.ledger().admit(life, write, content);
         let index = match verdict {
@@ -283,7 +283,7 @@ impl Proxy {
         }
     }
 
-    /// What the controller sees of a resource falls behind, until it has nothing more to do.
+    /// Makes the controller's view of a resource fall behind, until it has nothing more to do.
     pub(crate) fn fall_behind(self: &Arc<Self>, lag: Lag, resource: &'static str) {
         self.lags.begin(lag, resource);
         let proxy = Arc::clone(self);
@@ -328,7 +328,7 @@ impl Proxy {
 }
 
 fn forwarded(mut parts: http::request::Parts, body: Bytes) -> Request<Body> {
-    // What belongs to the connection is the client's to say.
+    // The client sets the headers that belong to the connection.
     parts.headers.remove(HOST);
     parts.headers.remove(TRANSFER_ENCODING);
     Request::from_parts(parts, Body::from(body))

@@ -4,8 +4,9 @@ use std::fmt;
 
 use http::{Method, Uri};
 
-/// What the controller writes for itself: its lease, events, certificates, and where they are published. Everything else
-/// counts, so nobody has to name the resources of a new kind here.
+/// The resources that the controller writes for itself: its lease, events, certificates, and the
+/// objects that publish them. All others count, so that the resources of a new kind need no entry
+/// here.
 const UPKEEP: [&str; 8] = [
     "leases",
     "events",
@@ -26,14 +27,14 @@ pub(crate) fn is_of_run(run: &str, namespace: &str, resource: &str) -> bool {
     namespace.is_empty() || namespace == run || is_history
 }
 
-/// A request that changes an object, for a workload or something else that users ask for.
+/// A request that changes an object, for a workload or another object that users create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// POST, PATCH, PUT or DELETE.
     pub method: Method,
     /// The plural name, with `/` and the subresource if there is one.
     pub resource: String,
-    /// Empty for what has no namespace.
+    /// Empty for an object without a namespace.
     pub namespace: String,
     /// Empty for a POST.
     pub name: String,

@@ -29,7 +29,8 @@ pub(crate) fn review(data: &[u8]) {
             return;
         };
         let answer = response(&answer);
-        // What is passed over may be no JSON, and a list of the fields' values does for an object.
+        // A field that the parser skips may be no JSON; an object may also be a list of its
+        // fields' values.
         let asked: Value = serde_json::from_slice(data).unwrap_or_default();
         assert!(
             !asked["request"].is_object() || answer["response"]["uid"] == asked["request"]["uid"]
@@ -51,7 +52,7 @@ fn response(answer: &[u8]) -> Value {
     answer.unwrap_or_default()
 }
 
-/// An apiserver that answers nothing: what only it can judge is not refused.
+/// An apiserver that never answers: objects that only it can judge are not refused.
 fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

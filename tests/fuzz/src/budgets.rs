@@ -1,4 +1,5 @@
-//! Budgets about whatever the apiserver holds, what members say of themselves among it, and reviews of pods that are to go.
+//! Budgets for any state of the apiserver, including members' own reports, and reviews of pods that
+//! are to be deleted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use serde_json::Value;
 
 use crate::objects::document;
 
-/// What there is. An object that its type does not read is not there, as the feed has it.
+/// The objects. An object that its type cannot read is missing, as in the feed.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct World {
@@ -38,7 +39,7 @@ struct World {
     natives: Vec<Value>,
     members: Vec<Value>,
     pods: Vec<Value>,
-    /// How many pods are expected; below 0 nobody knows.
+    /// How many pods are expected; below 0 the number is not known.
     expected: i64,
     /// For how many seconds each entry is seen.
     seen: u64,
@@ -74,7 +75,8 @@ impl World {
     }
 }
 
-/// One budget of either kind: counted twice by the same view it is the same, and what is granted was there.
+/// One budget of either kind: a second count of the same view gives the same result, and the
+/// granted pods were available.
 pub(crate) fn budget(data: &[u8]) {
     let Some(world) = document(data).and_then(|document| World::deserialize(document).ok()) else {
         return;
@@ -290,7 +292,8 @@ fn of_distributed(
     );
 }
 
-/// Reviews of pods that are taken out of service, and of evictions that are bound to one: whatever comes is read or refused.
+/// Reviews of pods that are taken out of service, and of evictions that are bound to a pod: any
+/// input is read or refused.
 pub(crate) fn disruption(data: &[u8]) {
     let is_review =
         serde_json::from_slice::<Value>(data).is_ok_and(|review| review["request"].is_object());

@@ -1,4 +1,4 @@
-//! What the plugin `host-local` is given: a configuration, an environment, and what files say.
+//! Input of the plugin `host-local`: a configuration, an environment, and the content of files.
 
 use std::net::IpAddr;
 
@@ -70,7 +70,7 @@ fn offered(set: &RangeSet) -> Vec<Given> {
     given
 }
 
-/// A failure is told as CNI has it.
+/// A failure is reported in CNI's form.
 pub(crate) fn told(version: &str, failure: &Failure) {
     let answer: serde_json::Value =
         serde_json::from_str(&result::failed(version, failure)).unwrap_or_default();

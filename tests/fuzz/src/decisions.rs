@@ -1,4 +1,5 @@
-//! Decisions about whatever the apiserver holds: each input is a world, the objects that a decision reads.
+//! Decisions for any state of the apiserver: each input is a world, the objects that a decision
+//! reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -39,7 +40,7 @@ use serde_json::{Value, json};
 
 use crate::objects::{document, stays};
 
-/// What there is. An object that its type does not read is not there, as the feed has it.
+/// The objects. An object that its type cannot read is missing, as in the feed.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct World {
@@ -125,12 +126,12 @@ impl World {
             .collect()
     }
 
-    /// Those of image pulls, where there is such a kind.
+    /// The jobs of image pulls, if that kind is installed.
     fn jobs(&self) -> Option<Vec<Arc<ImagePullJob>>> {
         (self.resize < 128).then(|| all(&self.jobs))
     }
 
-    /// Pods of nobody, and those that somebody controls.
+    /// Pods without a controlling owner, and pods with one.
     fn pods(&self) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
         all::<Pod>(&self.pods)
             .into_iter()
@@ -153,7 +154,7 @@ pub(crate) fn clone_set(data: &[u8]) {
     decide_clone_set(&world);
 }
 
-/// The snapshot of an owner of pods with these pods and those of nobody.
+/// The snapshot of an owner of pods, with these pods and those without an owner.
 fn snapshot<K: PodOwner>(
     world: &World,
     set: &Arc<K::Object>,
@@ -188,7 +189,7 @@ fn snapshot<K: PodOwner>(
     }
 }
 
-/// Decides, tells the status, and decides again with it.
+/// Decides, writes the status, and decides again with it.
 fn decide_owner<K: PodOwner<Status: Serialize + DeserializeOwned + PartialEq + Debug>>(
     snapshot: &Snapshot<K>,
     now: Timestamp,
@@ -511,7 +512,7 @@ pub(crate) fn node_image(data: &[u8]) {
     }
 }
 
-/// What a node is asked for that joins, by jobs and workloads of whatever form.
+/// The input for the pulls of a node that joins, from jobs and workloads of any form.
 fn join(world: &World) -> nodeimage::Join {
     let current = world.revisions().pop();
     nodeimage::Join {
@@ -587,7 +588,8 @@ pub(crate) fn decided(decide: impl Fn() -> Plan) -> Plan {
     plan
 }
 
-/// Whatever comes of a plan: the status that is written is what is read the next time, and can be decided on.
+/// For any outcome of a plan, the written status reads back unchanged, and allows the next
+/// decision.
 pub(crate) fn told<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     plan: &Plan,
     status: impl Fn(&Outcome) -> Option<T>,
@@ -623,7 +625,7 @@ fn sound(plan: &Plan) {
     assert!(shown.is_ok(), "{shown:?}");
 }
 
-/// A status is written as what reads as the same.
+/// A status is written in a form that reads back unchanged.
 fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(status: &T) {
     let written = serde_json::to_value(status).unwrap_or_default();
     assert!(
@@ -681,8 +683,8 @@ static UPDATING: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../corpus/clone_set/updating.json")).unwrap_or_default()
 });
 
-/// The text in the place of each annotation and label that means something: those of pods each on a pod of its own, then
-/// those of the CloneSet and what belongs to it.
+/// Puts the text into each annotation and label with a meaning: those of pods each on a pod of its
+/// own, then those of the CloneSet and its objects.
 pub(crate) fn annotation(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -1,5 +1,5 @@
-//! What must hold for whatever comes from outside: nothing makes a parser or a decision panic, and what was read is what
-//! was written.
+//! The properties that must hold for any input from outside: no parser and no decision panics, and
+//! values read back as they were written.
 //!
 //! Each of [`TARGETS`] takes bytes and asserts its properties. `cargo test` runs them on the kept [`corpus`] and on
 //! mutations of it; `make fuzz` hands them to libFuzzer, which looks for inputs that reach code which none before did.
@@ -21,7 +21,7 @@ mod watch;
 
 pub use mutate::mutated;
 
-/// A parser, or several that read the same, with what must hold for them.
+/// A parser, or several that read the same, with its properties.
 pub struct Target {
     /// Its name: of the directory of its corpus, and of its program for libFuzzer.
     pub name: &'static str,

@@ -1,4 +1,5 @@
-//! Other inputs made of one: most are still JSON, so that they get past the parser and into what it is for.
+//! Changes an input into others: most are still JSON, so that they pass the parser and reach the
+//! code behind it.
 
 use fastrand::Rng;
 use serde_json::{Map, Value};
@@ -20,7 +21,7 @@ const NUMBERS: [i64; 14] = [
     253_402_300_799,
     -377_705_023_201,
 ];
-/// Texts that mean something to one parser or another, or are just beyond what does.
+/// Texts with a meaning to one of the parsers, or just outside of it.
 const TEXTS: [&str; 52] = [
     "",
     " ",
@@ -158,7 +159,7 @@ fn change_list(list: &mut Vec<Value>, random: &mut Rng) {
     }
 }
 
-/// A text that is JSON, as annotations are, is mostly changed as such.
+/// A text that is JSON, as in annotations, is mostly changed as JSON.
 fn change_text(held: &mut String, random: &mut Rng) {
     if random.u8(0..4) > 0
         && let Ok(mut inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(held)

@@ -1,4 +1,4 @@
-//! A network's directory in whatever state it is found, and all calls on it.
+//! A network's directory in any state, and all calls on it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ pub(crate) fn network(data: &[u8]) {
         return;
     };
     ipam.insert("dataDir".to_owned(), json!(directory.path()));
-    // Any file of the node: it is the administrator who names it.
+    // It may be any file of the node, because only the administrator sets it.
     ipam.remove("resolvConf");
     disk.lay_out(directory.path());
     let config = match Config::read(disk.config.to_string().as_bytes()) {
@@ -60,7 +60,7 @@ pub(crate) fn network(data: &[u8]) {
     }
 }
 
-/// What a person is answered.
+/// The output of an operator's command.
 fn ask(directory: &Path, words: &[&str]) -> String {
     let words = words
         .iter()
@@ -104,7 +104,8 @@ impl Disk {
     }
 }
 
-/// Makes a call. Of what was given there are leases with its name; of what was taken back there are none.
+/// Makes a call. The addresses that it gives have leases with its name; the addresses that it
+/// releases have none.
 fn make(call: &Call, config: &Config, directory: &Path) {
     let done = match call.command {
         Command::Add => commands::add(call, config),

@@ -1,4 +1,5 @@
-//! What a node's daemon reads: the runtime's words about containers and images, and what the NodeImage asks for.
+//! Input of a node's daemon: the runtime's answers about containers and images, and the requests in
+//! the NodeImage.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::objects::{document, stays};
 
-/// What was asked, and what the runtime says.
+/// The requests, and the runtime's answers.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Said {
@@ -137,7 +138,7 @@ fn stored(data: &[u8]) {
     assert_eq!(bytes.missing(), bytes.total - bytes.done);
 }
 
-/// What a NodeImage says, and what happens: of each number the last digits say what.
+/// The content of a NodeImage, and events: the last digits of each number select the event.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Story {

@@ -18,9 +18,10 @@ use crate::watch;
 struct Type {
     kind: &'static str,
     version: Version,
-    /// Whether it reads an object. What a type reads, it writes, and reads again as the same.
+    /// Whether the type reads an object. An object that it reads is written and reads back
+    /// unchanged.
     reads: fn(&Value) -> bool,
-    /// Reads what a watch or a list tells.
+    /// Reads the output of a watch or a list.
     follows: fn(&[u8]),
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn custom_resource(data: &[u8]) {
         .iter()
         .flat_map(|kind| kind.versions().map(|version| kind.api_version(version)));
     for version in versions.collect::<BTreeSet<_>>() {
-        // Whatever it is: refused with a reason, or converted.
+        // Any object is refused with a reason, or converted.
         if let Err(error) = convert(&object.to_string(), &version) {
             assert!(!error.to_string().is_empty());
         }
@@ -100,7 +101,7 @@ pub(crate) fn custom_resource(data: &[u8]) {
     if depth(&object) > DEEPEST || !as_stored(&mut object) {
         return;
     }
-    // Of what no schema lets pass, not all comes back.
+    // Objects that no schema accepts may lose fields.
     if is_read(&object) {
         for other in kind.versions().filter(|other| *other != version) {
             let there = there_and_back(
@@ -116,7 +117,7 @@ pub(crate) fn custom_resource(data: &[u8]) {
     }
 }
 
-/// What a watch or a list tells, read as each kind that is stored.
+/// The output of a watch or a list, read as each stored kind.
 pub(crate) fn followed(data: &[u8]) {
     let is_stored =
         |type_: &&Type| kinds::named(type_.kind).is_some_and(|kind| kind.stored == type_.version);
@@ -172,8 +173,9 @@ fn converted(object: &Value, version: &str) -> Value {
     serde_json::from_str(&converted.unwrap_or_default()).unwrap_or_default()
 }
 
-/// What the apiserver makes of an object before it stores it: labels and annotations are maps of text or are not there, and
-/// no field of ours is a fraction or null. False for what it would refuse.
+/// Changes an object as the apiserver does before it stores it: labels and annotations are maps of
+/// text or missing, and no field of Berth's kinds is a fraction or null. False for an object that
+/// it would refuse.
 fn as_stored(object: &mut Value) -> bool {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return false;
@@ -220,7 +222,7 @@ fn is_read(object: &Value) -> bool {
         .any(|type_| (type_.kind, type_.version) == (kind.kind, version) && (type_.reads)(object))
 }
 
-/// Is it a `T`? If so, it is written as what reads as the same.
+/// Is it a `T`? If so, it must be written in a form that reads back unchanged.
 pub(crate) fn stays<T: DeserializeOwned + Serialize + PartialEq + Debug>(value: &Value) -> bool {
     let Ok(read) = serde_json::from_value::<T>(value.clone()) else {
         return false;

@@ -1,4 +1,4 @@
-//! What an apiserver sends: lines of a watch, pages of a list, refusals.
+//! Output of an apiserver: lines of a watch, pages of a list, refusals.
 
 use berth_api::weight::{DEFAULT_MAX_BYTES, Limits};
 use berth_runtime::client::refusal;
@@ -32,7 +32,7 @@ pub(crate) fn read<T: DeserializeOwned>(data: &[u8]) {
     }
 }
 
-/// The bytes as an answer's body, and as what it says about when to come again.
+/// The bytes as an answer's body, and as its Retry-After header.
 fn refused(data: &[u8]) {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_bytes(data) {

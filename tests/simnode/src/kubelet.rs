@@ -1,4 +1,4 @@
-//! What a kubelet does next for a pod.
+//! Decides a simulated kubelet's next action for a pod.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::nodes;
 use crate::pod::{Container, ContainerStatus, Pod, Running, State, Waiting};
 
-/// How quick a node is, and what does not work on it.
+/// How quick a node is, and which images fail on it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Habits {
     /// How long a container takes to start.
@@ -17,11 +17,11 @@ pub struct Habits {
     pub stop_delay: Duration,
     /// Images that no registry has.
     pub missing_images: Vec<String>,
-    /// Images whose containers crash again and again.
+    /// Images whose containers crash-loop.
     pub crashing_images: Vec<String>,
 }
 
-/// What is done next for a pod.
+/// The next action for a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Nothing, until it changes.
@@ -36,14 +36,15 @@ pub enum Action {
     Wait(Duration),
 }
 
-/// Who binds pods that say nothing of it.
+/// The scheduler of pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 const READY: &str = "Ready";
 const CONTAINERS_READY: &str = "ContainersReady";
 /// Conditions that are True as soon as the pod has begun.
 const BEGUN: [&str; 2] = ["PodReadyToStartContainers", "Initialized"];
 
-/// What is done next for a pod whose present generation, or deletion, was first seen so long ago. `now` is RFC 3339.
+/// The next action for a pod, `seen` after its present generation, or its deletion, was first seen.
+/// `now` is RFC 3339.
 pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
     if matches!(&*pod.status.phase, "Succeeded" | "Failed")
         && pod.metadata.deletion_timestamp.is_none()
@@ -155,8 +156,8 @@ fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (Cont
     (status, true)
 }
 
-/// What a kubelet reports of a pod when the running container of this name and id was stopped, and another runs in its place; none
-/// where there is no such container.
+/// The report of a pod whose running container of this name and id was stopped and replaced; `None`
+/// without such a container.
 pub fn restarted(pod: &Pod, name: &str, id: &str, now: &str) -> Option<Value> {
     let mut containers = pod.status.container_statuses.clone();
     let status = containers
@@ -178,7 +179,7 @@ pub fn restarted(pod: &Pod, name: &str, id: &str, now: &str) -> Option<Value> {
     )
 }
 
-/// What becomes of a container.
+/// The result of starting a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Runs,
@@ -201,7 +202,7 @@ impl Fate {
         }
     }
 
-    /// What was reported is just that.
+    /// Whether the reported status already shows this result.
     fn is_met(self, status: &ContainerStatus, image: &str) -> bool {
         let made = *status.image_id == *image_id(image);
         match self {
@@ -247,7 +248,7 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// What of a pod's status is to be changed, if anything.
+/// The change of a pod's status, if it needs one.
 fn report(
     pod: &Pod,
     native: &[ContainerStatus],
@@ -315,7 +316,7 @@ fn report(
     Action::Report(json!({"metadata": {"uid": pod.metadata.uid}, "status": status}))
 }
 
-/// An address for a pod. Nobody answers there.
+/// An address for a pod. Nothing listens there.
 fn address(uid: &str) -> String {
     let digest = Sha256::digest(uid);
     format!("10.{}.{}.{}", digest[0], digest[1], 1 + digest[2] % 250)

@@ -1,4 +1,4 @@
-//! What the daemon of a simulated node answers to its NodeImage.
+//! The reports of a simulated node's daemon in its NodeImage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +51,9 @@ impl Object for Held {
     }
 }
 
-/// The status once every pull that the spec asks for has ended, and every pod that it asks about is told of; none where it says
-/// so already. `missing` are images that no registry has; `pods` are those of the node that are asked about.
+/// The status once every requested pull has ended, and every pod to inspect is reported; `None` if
+/// the status says so already. `missing` are images that no registry has; `pods` are the node's
+/// pods to inspect.
 pub fn answer(
     image: &NodeImage,
     pods: &[&Pod],
@@ -110,8 +111,8 @@ pub fn answer(
     (status != before).then_some(status)
 }
 
-/// What a daemon answers to stops: each at once, and what takes the place of the container lasts at once. With it what its kubelet
-/// reports then, for those pods that had the container.
+/// A daemon's results of stops: each is done at once, and the next container lasts at once. Also
+/// the reports of the kubelet for the pods that had these containers.
 pub fn stopped(
     image: &NodeImage,
     pod: impl Fn(&StopContainer) -> Option<Arc<Pod>>,
@@ -161,7 +162,8 @@ pub fn stopped(
     (answers, reports)
 }
 
-/// What a pod's containers were created from. A look that shows nothing new keeps its time.
+/// The images that a pod's containers were created from. An inspection that shows nothing new keeps
+/// its time.
 fn inspected(pod: &Pod, before: &[InspectedPod], now: &Time) -> InspectedPod {
     let statuses = pod
         .status

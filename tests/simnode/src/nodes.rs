@@ -56,7 +56,7 @@ pub fn node(name: &str, now: &str) -> Value {
     })
 }
 
-/// Makes those nodes that are not there yet, by their numbers.
+/// Creates the nodes of these numbers that do not exist yet.
 ///
 /// # Errors
 /// The server's answer.
@@ -88,7 +88,8 @@ async fn join(client: &Client, name: &str, now: &str) -> Result<()> {
         Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
         answer => answer?,
     }
-    // The apiserver taints new nodes, and kube-controller-manager, which may not run, takes it from those that are Ready.
+    // The apiserver taints new nodes, and kube-controller-manager, which may not run, removes the
+    // taint from nodes that are Ready.
     let untainted = json!({"spec": {"taints": null}});
     send(
         client,

@@ -1,4 +1,4 @@
-//! A pod as a simulated kubelet sees it: what it reads and nothing else.
+//! A pod as a simulated kubelet sees it: only the fields that it reads.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 /// Annotations by which a pod says how its kubelet treats it.
 pub mod annotation {
-    /// How long a container takes to start, such as `500ms`; in place of what its node says.
+    /// How long a container takes to start, such as `500ms`; overrides its node's setting.
     pub const START_DELAY: &str = "simnode/start-delay";
-    /// How long the pod takes to end, such as `2s`; in place of what its node says.
+    /// How long the pod takes to end, such as `2s`; overrides its node's setting.
     pub const STOP_DELAY: &str = "simnode/stop-delay";
     /// Images that no registry has, separated by commas.
     pub const MISSING_IMAGES: &str = "simnode/missing-images";
-    /// Images whose containers crash again and again, separated by commas.
+    /// Images whose containers crash-loop, separated by commas.
     pub const CRASHING_IMAGES: &str = "simnode/crashing-images";
 }
 
@@ -28,7 +28,7 @@ pub struct Pod {
     /// Node, containers, gates.
     #[serde(default)]
     pub spec: Spec,
-    /// What was reported of it.
+    /// The reported status.
     #[serde(default)]
     pub status: Status,
 }
@@ -55,7 +55,7 @@ pub struct Metadata {
     pub annotations: Manner,
 }
 
-/// What the annotations of a pod ask of its kubelet.
+/// The settings in a pod's annotations for its kubelet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manner {
     /// See [`annotation::START_DELAY`].
@@ -68,13 +68,13 @@ pub struct Manner {
     pub crashing_images: Box<[Box<str>]>,
 }
 
-/// What a pod shall be.
+/// The spec of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
     /// Its node; empty while it has none.
     pub node_name: Box<str>,
-    /// Who may bind it.
+    /// The scheduler that may bind it.
     pub scheduler_name: Box<str>,
     /// The one node that it may be bound to, where its affinity names one.
     #[serde(
@@ -82,7 +82,8 @@ pub struct Spec {
         deserialize_with = "berth_workload::objects::pod::pinned::to_node"
     )]
     pub pinned_to: Option<Box<str>>,
-    /// Containers that start before the others. Those that are to end have ended at once, and nothing is told of them.
+    /// Containers that start before the others. Those that run to completion have ended at once,
+    /// and are not reported.
     pub init_containers: Box<[Container]>,
     /// Its containers.
     pub containers: Box<[Container]>,
@@ -90,7 +91,7 @@ pub struct Spec {
     pub readiness_gates: Box<[ReadinessGate]>,
 }
 
-/// What a container shall be.
+/// The spec of a container.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
@@ -98,7 +99,7 @@ pub struct Container {
     pub name: Box<str>,
     /// Image.
     pub image: Box<str>,
-    /// Requests and limits, told back as they are.
+    /// Requests and limits, reported unchanged.
     pub resources: Option<Value>,
     /// `Always` for an init container that runs beside the others. Of other containers it is not looked at.
     pub restart_policy: Box<str>,
@@ -112,7 +113,7 @@ pub struct ReadinessGate {
     pub condition_type: Box<str>,
 }
 
-/// What was reported of a pod.
+/// The reported status of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -120,7 +121,7 @@ pub struct Status {
     pub phase: Box<str>,
     /// The generation that the report is of.
     pub observed_generation: i64,
-    /// Conditions, whoever set them.
+    /// Conditions of all writers.
     pub conditions: Box<[Condition]>,
     /// Init containers that run beside the others.
     pub init_container_statuses: Box<[ContainerStatus]>,
@@ -138,7 +139,7 @@ pub struct Condition {
     pub status: Box<str>,
 }
 
-/// What was reported of a container.
+/// The reported status of a container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
@@ -244,7 +245,7 @@ impl<'de> Deserialize<'de> for Manner {
 }
 
 impl Pod {
-    /// What was reported of a condition.
+    /// The reported status of a condition.
     pub fn condition(&self, type_: &str) -> Option<&str> {
         self.status
             .conditions

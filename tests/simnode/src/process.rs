@@ -28,7 +28,7 @@ use crate::nodeimage::{self, Held};
 use crate::nodes;
 use crate::pod::Pod;
 
-/// What is simulated.
+/// The settings of the simulation.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How many nodes there are.
@@ -93,7 +93,7 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) -> R
     });
     let images = kubelets.driver("nodeimages", &kubelets.images, &metrics);
     if kubelets.options.node_images {
-        // What a daemon tells of a pod may have changed with it.
+        // The daemon's report of a pod may have changed with it.
         let asked = images.queue.clone();
         kubelets.pods.on_change(move |change| {
             if let Change::Applied { new, .. } = change
@@ -258,7 +258,7 @@ impl Kubelets {
                 let patched = self
                     .send(Method::PATCH, &format!("{path}/status"), STRATEGIC, &patch)
                     .await?;
-                // So that no other change is answered with what was just said.
+                // So that no other change leads to the same report again.
                 self.pods.apply(patched);
                 Ok(())
             }
@@ -300,7 +300,7 @@ impl Kubelets {
                 return after(Err(error));
             }
         }
-        // Answers that nobody asks for any more are worth no write.
+        // Results of stops that are not requested any more are worth no write.
         if !stopped.is_empty() {
             status.stopped_containers = stopped;
         }
@@ -342,7 +342,8 @@ impl Seen {
 }
 
 impl Pod {
-    /// A number for what its kubelet has to do: its generation; less than any, once it is being deleted.
+    /// A number for the kubelet's next work: the generation, or less than any once the pod is being
+    /// deleted.
     fn version(&self) -> i64 {
         if self.terminating() {
             -1
@@ -356,7 +357,7 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// What has changed or gone meanwhile is looked at again when the watch tells of it.
+/// An object that has changed or gone meanwhile is handled again when the watch shows it.
 fn after(done: kube::Result<()>) -> Next {
     match done {
         Ok(()) => Next::Done,

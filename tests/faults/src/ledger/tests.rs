@@ -12,7 +12,7 @@ fn write(namespace: &str) -> Write {
     }
 }
 
-/// What becomes of writes until the controller dies, or `most` have passed.
+/// The decisions about the writes until the controller dies, or `most` have passed.
 fn life(ledger: &mut Ledger, most: usize) -> Vec<Verdict> {
     let life = ledger.begin_life();
     let mut verdicts = Vec::new();

@@ -1,4 +1,4 @@
-//! BroadcastJobs: a pod on each node, once, whatever becomes of pods and nodes.
+//! BroadcastJobs: one pod on each node, once, while pods end and nodes come and go.
 
 mod expected;
 pub(crate) mod laws;
@@ -39,7 +39,7 @@ pub(crate) enum Job {
     FailedFast,
     /// Its time is over.
     OutOfTime,
-    /// It goes when it has ended.
+    /// The job is deleted after it has ended.
     Expired,
     /// It never ends, and a node joins.
     Joined,
@@ -133,7 +133,7 @@ impl Job {
         json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob", "metadata": {"name": JOB}, "spec": spec})
     }
 
-    /// What is there before.
+    /// Creates the objects that exist before the run.
     async fn set_up(self, run: &JobRun<'_>) -> Result<()> {
         match self {
             Job::OutOfTime | Job::Lost => {
@@ -198,7 +198,7 @@ impl Job {
     }
 }
 
-/// The second node's pod fails. As long as nobody takes the pause back the third gets none.
+/// The second node's pod fails. As long as the job stays paused, the third gets none.
 async fn pause_and_go_on(run: &JobRun<'_>) -> Result<()> {
     run.create().await?;
     run.end(FIRST, "Succeeded").await?;

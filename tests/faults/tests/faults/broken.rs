@@ -24,7 +24,7 @@ use crate::{broadcast_job, recreate_request, united_deployment};
 const OLD: &str = "web-old";
 const NEW: &str = "web-new";
 
-/// What went on with pods: those of before, and then one change after the other.
+/// The history of pods: the pods before, and then one change after the other.
 #[derive(Clone)]
 struct Story {
     rollout: Rollout,
@@ -364,7 +364,7 @@ fn scaled_up() -> Story {
     }
 }
 
-/// The last of three pods goes.
+/// The last of three pods is deleted.
 fn named() -> Story {
     let changes = vec![is(leaving("c", NEW)), Change::Gone("c".to_owned())];
     Story {
@@ -469,7 +469,7 @@ fn posted(resource: &str, id: &str) -> Entry {
     done((Method::POST, resource, ""), json!({"metadata": metadata}))
 }
 
-/// Each was carried out before the next one came.
+/// Each write was carried out before the next one came.
 fn in_turn(mut entries: Vec<Entry>) -> Vec<Entry> {
     (1..)
         .zip(&mut entries)

@@ -1,4 +1,4 @@
-//! CloneSets: what users do with one.
+//! CloneSets: the changes that users make to one.
 
 mod budget;
 mod checks;
@@ -48,27 +48,28 @@ pub(crate) enum Rollout {
     Rollback,
     /// Its image changes by new pods, with one more than wanted and never one less.
     Recreate,
-    /// The same, and each pod has a claim that goes with it.
+    /// The same, and each pod has a claim that is deleted with it.
     Claims,
-    /// A CloneSet is created whose containers start in order, and then their images change, in the same order.
+    /// A CloneSet is created whose containers start in order, and then their images change, in the
+    /// same order.
     Ordered,
     /// It gets more pods.
     ScaleUp,
     /// It gets fewer.
     ScaleDown,
-    /// One of its pods is told to go, and is replaced.
+    /// One of its pods gets the label `specified-delete`, and is replaced.
     SpecifiedDelete,
     /// Its image changes in place, without a time out of service.
     Quick,
     /// The same, and an owner lets each pod into the update and out of it.
     Hooks,
-    /// Its image changes in place to one that no registry has, and then to one that there is.
+    /// Its image changes in place to one that no registry has, and then to one that exists.
     Repaired,
     /// A CloneSet is created, and an owner lets its pods into service; then it gets fewer, and the owner lets them go.
     Guarded,
     /// Its image changes in place in all pods but one.
     Partition,
-    /// It gets one pod fewer, and is told which.
+    /// It gets one pod fewer, and the spec names the pod to delete.
     Named,
     /// Its image changes in place, in all pods at once for all that it minds, and a budget lets one go at a time.
     Budgeted,
@@ -144,7 +145,8 @@ impl Scenario for Rollout {
         watched
     }
 
-    /// One patch of a NodeImage may ask a node about two pods, and one of a budget's status grant two what they ask for.
+    /// One patch of a NodeImage may inspect two pods, and one patch of a budget's status may
+    /// reserve for two.
     fn merged(&self) -> &'static [&'static str] {
         &[
             "clonesets/status",
@@ -159,8 +161,8 @@ impl Scenario for Rollout {
         *self != Rollout::Ordered
     }
 
-    /// Those whose plans depend on nothing that goes by while nobody acts: a grace period does. Where a CloneSet was created,
-    /// its next update is explained.
+    /// The scenarios whose plans depend on nothing that changes while no writer acts; a grace
+    /// period does. For a CloneSet that was created, its next update is explained.
     fn explained(&self) -> Option<Comparison> {
         match self {
             Rollout::Create => Some(|world| compare(world, Rollout::Quick)),
@@ -332,8 +334,8 @@ impl Rollout {
         }
     }
 
-    /// The name of the pod, of these, that somebody tells to go: where it is by the name alone, not the one that would go
-    /// else.
+    /// The pod, of these, that a user names for deletion. In this scenario only the name selects
+    /// it: without it, another pod would be deleted.
     pub(crate) fn told_to_go(self, pods: &BTreeMap<String, PodView>) -> Option<&str> {
         match self {
             Rollout::SpecifiedDelete => pods.keys().next().map(String::as_str),
@@ -355,13 +357,14 @@ impl Rollout {
         i64::from(matches!(self, Rollout::InPlace | Rollout::Rollback))
     }
 
-    /// Whether each run restarts as many containers as any other. A new wish spares those that it reaches in time.
+    /// Whether each run restarts equally many containers. A new image spares the containers that
+    /// did not restart yet.
     pub(crate) fn restarts_are_certain(self) -> bool {
         !matches!(self, Rollout::Rollback | Rollout::Repaired)
     }
 }
 
-/// Compares `explain` with what is done in this scenario.
+/// Compares `explain` with the controller's writes in this scenario.
 fn compare(world: &World, rollout: Rollout) -> LocalBoxFuture<'_, Result<()>> {
     explained::compare::<CloneSetRun<'_>>(world, rollout, EXPLAIN).boxed_local()
 }

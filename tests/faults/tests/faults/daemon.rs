@@ -1,5 +1,5 @@
-//! The real daemon on a node, outside a pod. The controller asks it what runs where a pod's status does not tell: after a
-//! rollback, for one.
+//! The real daemon on a node, outside a pod. The controller asks it which images run if a pod's
+//! status cannot show that: after a rollback, for example.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -25,7 +25,7 @@ const THREE: &str = "faults:three";
 const FIRST: &str = "sim-0";
 const SECOND: &str = "sim-1";
 const THIRD: &str = "sim-2";
-/// The node that comes and goes.
+/// The node that joins and leaves.
 const GUEST: &str = "sim-7";
 
 /// A thing to do.
@@ -210,7 +210,8 @@ async fn pod_on(run: &DaemonRun<'_>, node: &str) -> Result<Value> {
         .with_context(|| format!("node {node} has no pod"))
 }
 
-/// The node goes as soon as it has the new image, and its pod with it, as the garbage collector of pods sees to.
+/// The node is deleted as soon as it has the new image, and its pod with it, as the garbage
+/// collector of pods does.
 async fn return_in_the_middle(run: &DaemonRun<'_>) -> Result<()> {
     let (client, namespace) = (&run.world.client, &*run.namespace);
     run.set_image(TWO).await?;

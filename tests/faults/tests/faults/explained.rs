@@ -1,7 +1,8 @@
-//! What `explain` says while the controller is dead is what the controller does first when it lives again.
+//! Checks that the plan that `explain` prints while the controller is dead is the first that the
+//! controller carries out when it lives again.
 //!
-//! It is killed before each write of a scenario in turn. The node stands still from then on until the next life has done
-//! what there was to do, so that both see the same.
+//! The controller is killed before each write of a scenario in turn. The node is paused from then
+//! on until the next life has carried out its plan, so that both see the same state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +25,7 @@ const KUBELET: Component = Component::Kubelet(1);
 /// A write, as far as it does not differ from run to run.
 #[derive(Debug, Clone, PartialEq)]
 struct Deed {
-    /// Method, resource, and the name of what is there already.
+    /// Method, resource, and the name of an existing object.
     what: String,
     labels: BTreeMap<String, Value>,
     /// By container.
@@ -33,10 +34,10 @@ struct Deed {
     conditions: BTreeMap<String, Value>,
 }
 
-/// What is compared.
+/// The object to explain, and how often.
 #[derive(Clone, Copy)]
 pub(crate) struct Explained {
-    /// Kind and name of the object, as `explain` is told them.
+    /// Kind and name of the object, as arguments of `explain`.
     pub(crate) object: [&'static str; 2],
     /// So many plans with something to do there are at least.
     pub(crate) plans: usize,
@@ -120,7 +121,8 @@ async fn explain(world: &World, ([kind, name], namespace): ([&str; 2], &str)) ->
     serde_json::from_slice(&output.stdout).context("explain prints no JSON")
 }
 
-/// Begins a life, and gives what it does until it is killed, or has nothing to do while the node stands still.
+/// Begins a life, and returns its writes until it is killed, or has nothing to do while the node is
+/// paused.
 async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
     let life = world.controller.ledger().life() + 1;
     world.controller.one_life().await;
@@ -165,7 +167,7 @@ fn stages(plan: &Value) -> Result<Vec<Vec<Deed>>> {
     Ok(stages)
 }
 
-/// Stage for stage, as far as the controller came.
+/// Checks the writes stage by stage, as far as the controller came.
 fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
     ensure!(
         stages.is_empty() == did.is_empty(),
@@ -186,7 +188,7 @@ fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
 }
 
 impl Deed {
-    /// What was done, but for the status of the workload, which is no part of a plan.
+    /// A write that was carried out, except of the workload's status, which is no part of a plan.
     fn done(entry: &Entry) -> Option<Deed> {
         let ours =
             ["pods", "pods/status", "controllerrevisions"].contains(&entry.write.resource.as_str());
@@ -209,7 +211,7 @@ impl Deed {
         })
     }
 
-    /// What a plan's action writes; none for one that writes nothing.
+    /// The write of a plan's action; `None` for an action that writes nothing.
     fn planned(action: &Value) -> Option<Deed> {
         let (kind, action) = action.as_object()?.iter().next()?;
         let (name, patch) = (text(&action["target"]["name"]), &action["patch"]);
@@ -246,7 +248,7 @@ impl Deed {
         }
     }
 
-    /// Names of new pods are drawn; their revision is not.
+    /// Names of new pods are generated; their revision is not.
     fn creation(resource: &str, body: &Value) -> Deed {
         let mut labels = map(&body["metadata"]["labels"]);
         labels.remove(label::CLONESET_INSTANCE_ID);

@@ -1,4 +1,4 @@
-//! The worlds of a kind, and what is known from all of them.
+//! The worlds of a kind, and the results that they share.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -31,16 +31,16 @@ pub(crate) fn has_stride() -> bool {
     env::var("BERTH_FAULTS_STRIDE").is_ok()
 }
 
-/// A kind of world: who runs the pods, and how many controllers there are.
+/// A kind of world: the program that runs the pods, and the number of controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorldKind {
     /// A node with its kubelet, containerd and daemon; one controller.
     Real,
     /// A node that `simnode` plays, and all its pods at once; one controller.
     Simulated,
-    /// Such a node, and two controllers, one of which leads.
+    /// A simulated node, and two controllers, one of which leads.
     Pair,
-    /// Such a node, and a controller that pulls images ahead.
+    /// A simulated node, and a controller that pulls images ahead.
     Ahead,
 }
 
@@ -51,7 +51,7 @@ impl WorldKind {
         WorldKind::Pair,
         WorldKind::Ahead,
     ];
-    /// Those with simulated nodes, for whatever scenario.
+    /// The kinds with simulated nodes, for any scenario.
     pub(crate) const SIMULATED: [WorldKind; 2] = [WorldKind::Simulated, WorldKind::Pair];
 
     pub(crate) fn name(self) -> &'static str {
@@ -85,8 +85,9 @@ impl WorldKind {
         }
     }
 
-    /// Of so many plans one is tried unless told, so that `make test` has time for it. That the controller dies at each write
-    /// in turn takes one run only, and is always tried, in one way.
+    /// By default every so-many-th plan is tried, so that `make test` has time for it. The plan in
+    /// which the controller dies at each write in turn takes one run only, and is always tried, in
+    /// one way.
     pub(crate) fn stride(self) -> usize {
         match self {
             WorldKind::Real => 32,
@@ -132,7 +133,7 @@ impl Worlds {
     }
 }
 
-/// How a scenario goes without a fault.
+/// The course of a scenario without a fault.
 #[derive(Debug, Clone)]
 pub(crate) struct Undisturbed {
     /// A run has so many at least, by all runs without a fault so far: how much one status says is as the machine is busy.
@@ -141,13 +142,13 @@ pub(crate) struct Undisturbed {
     certain: usize,
     /// And so many at most.
     pub(crate) most: usize,
-    /// How many events a controller was told of at most, by resource.
+    /// The maximum number of events for a controller, by resource.
     events: BTreeMap<String, usize>,
     pub(crate) ending: Value,
 }
 
 impl Undisturbed {
-    /// So many events of a resource a run has at most, by those without a fault.
+    /// The maximum number of events of a resource in runs without a fault.
     pub(crate) fn events(&self, resource: &str) -> usize {
         self.events.get(resource).copied().unwrap_or_default()
     }
@@ -157,9 +158,10 @@ impl Undisturbed {
 pub(crate) struct Group {
     pub(crate) kind: WorldKind,
     worlds: Vec<World>,
-    /// Those that no run uses, by number; and as many permits.
+    /// The numbers of free worlds, and as many permits.
     free: (Mutex<Vec<usize>>, Semaphore),
-    /// By the name of the scenario. Held while it is tried without a fault, so that nobody does it a second time.
+    /// By the name of the scenario. Locked during its run without a fault, so that it runs only
+    /// once.
     undisturbed: BTreeMap<&'static str, AsyncMutex<Option<Undisturbed>>>,
     /// The faults that were triggered, with the names of the scenarios, and how many events each hid from the controller.
     triggered: Mutex<BTreeMap<(&'static str, Fault), usize>>,
@@ -213,7 +215,7 @@ impl Group {
         })
     }
 
-    /// Waits for a world that is free. Whoever asks first is first.
+    /// Waits for a free world. The order of requests is kept.
     pub(crate) async fn take(&self) -> Result<Taken<'_>> {
         let permit = self.free.1.acquire().await?;
         let number = lock(&self.free.0)
@@ -248,7 +250,7 @@ impl Group {
             .context("it is no scenario of this kind of world")
     }
 
-    /// How the scenario goes without a fault; tried a few times, once.
+    /// The course of the scenario without a fault; a few runs, done once.
     pub(crate) async fn undisturbed(&self, scenario: &dyn Scenario) -> Result<Undisturbed> {
         let mut known = self.known(scenario)?.lock().await;
         if let Some(known) = &*known {

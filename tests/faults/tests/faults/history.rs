@@ -1,4 +1,4 @@
-//! What objects of a kind have gone through.
+//! The history of the objects of a kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::world::PATIENCE;
 
-/// An object's name, and what it was; null when it was gone.
+/// An object's name and its state; null after its deletion.
 pub(crate) type State = (String, Value);
 
 /// A record in the making. It ends with this value.
@@ -25,7 +25,7 @@ pub(crate) struct History {
     task: JoinHandle<()>,
 }
 
-/// What was seen so far.
+/// The states seen so far.
 struct Seen {
     /// Every state of every object, in order.
     states: Vec<State>,
@@ -34,7 +34,8 @@ struct Seen {
 }
 
 impl History {
-    /// Begins to record the objects of a kind (`GROUP/VERSION/KIND`), those of a namespace where the kind has any.
+    /// Begins to record the objects of a kind (`GROUP/VERSION/KIND`), of one namespace if the kind
+    /// has namespaces.
     pub(crate) async fn start(client: &Client, namespace: &str, kind: &str) -> Result<History> {
         let (version, kind) = kind.rsplit_once('/').context("no version")?;
         let api = objects::api_of(
@@ -73,7 +74,7 @@ impl History {
         }
     }
 
-    /// All states until now: it waits for those that are on their way.
+    /// All states until now, after waiting for events that are on their way.
     pub(crate) async fn until_now(&self) -> Result<Vec<State>> {
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         let (now, _) = list(&self.api).await?;

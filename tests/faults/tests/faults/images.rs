@@ -1,7 +1,7 @@
 //! Images on nodes: jobs that pull, and nodes that come and go.
 //!
-//! The nodes are those that `simnode` plays. Each run pulls images of a repository of its own, so that nothing is left of
-//! the run before.
+//! `simnode` simulates the nodes. Each run pulls images of a repository of its own, so that nothing
+//! is left of the run before.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const JOB_KIND: &str = "apps.kruise.io/v1beta1/ImagePullJob";
 const PARALLELISM: usize = 2;
 /// How often a pull is tried again, where nothing is said, and after the change.
 const TRIES: [i32; 2] = [3, 7];
-/// Nodes that come; the first goes again.
+/// Nodes that join; the first leaves again.
 const GUESTS: [&str; 2] = ["sim-7", "sim-8"];
 
 /// A thing to do.
@@ -40,13 +40,13 @@ pub(crate) enum Images {
     Changed,
     /// A job that never ends is deleted.
     Deleted,
-    /// A job is created that goes when it has ended.
+    /// A job is created that is deleted after it has ended.
     Expired,
-    /// Two nodes come, and pull for a job that never ends; one of them goes.
+    /// Two nodes join, and pull for a job that never ends; one of them leaves.
     Nodes,
 }
 
-/// What it comes to, whatever fault is injected.
+/// The result of a scenario, for any injected fault.
 struct Expected {
     /// Nodes in the end.
     nodes: usize,
@@ -233,7 +233,7 @@ impl<'a> Run<'a> for ImagesRun<'a> {
         self.seen.check(&self.namespace, PARALLELISM)
     }
 
-    /// Takes away what there is, and waits until no node is asked for anything.
+    /// Deletes all objects of the run, and waits until no NodeImage requests a pull.
     async fn clean_up(&self) -> Result<()> {
         self.delete(JOB_KIND, JOB).await?;
         for name in GUESTS {
@@ -282,7 +282,8 @@ impl ImagesRun<'_> {
         }
     }
 
-    /// The job, and what each node was asked for and has told of it; and why that is not what is wanted.
+    /// The job, with the pulls that each NodeImage requests and reports, and the reason why that is
+    /// not the wanted state, if it is not.
     async fn look_for(&self, wanted: Expected) -> Result<(Value, Option<String>)> {
         let client = &self.world.client;
         let jobs = objects::list(client, &self.namespace, JOB_KIND, "").await?;
@@ -313,7 +314,7 @@ impl ImagesRun<'_> {
     }
 }
 
-/// The tags of a repository that a node is asked for.
+/// The tags of a repository in a NodeImage's spec.
 pub(crate) fn asked(node: &Value, repository: &str) -> Vec<String> {
     let tags = node["spec"]["images"][repository]["tags"]
         .as_array()
@@ -333,7 +334,7 @@ fn tries(node: &Value, repository: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The tags of a repository that a node has told of, with their phases.
+/// The tags of a repository in a NodeImage's status, with their phases.
 pub(crate) fn told(node: &Value, repository: &str) -> BTreeMap<String, String> {
     let tags = node["status"]["imageStatuses"][repository]["tags"]
         .as_array()

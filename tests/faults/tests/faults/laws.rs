@@ -1,6 +1,8 @@
-//! What may be demanded of any run, whatever fault is injected: by the record of the pods, and by the ledger of the writes.
+//! The laws for any run with any injected fault, checked on the record of the pods and on the
+//! ledger of the writes.
 //!
-//! A scenario calls those that it promises. No law knows a kind; what differs between scenarios is an argument.
+//! A scenario checks the laws that it promises. No law knows a kind; scenarios pass their
+//! differences as arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,11 +103,11 @@ pub(crate) fn only_these_are_there(record: &Record, names: &[String]) -> Result<
 pub(crate) struct OnNodes<'a> {
     /// Nodes that may have any.
     pub(crate) allowed: &'a [&'a str],
-    /// So many each of them may have, those on their way out with them.
+    /// The most pods that each of them may have, including terminating ones.
     pub(crate) most: usize,
-    /// Nodes that shall have one that serves.
+    /// Nodes that must have a pod that serves.
     pub(crate) served: &'a [&'a str],
-    /// So many of those may be without.
+    /// How many of the served nodes may be without.
     pub(crate) away: usize,
 }
 
@@ -272,7 +274,7 @@ pub(crate) fn others_stay(record: &Record, told_to_go: &str) -> Result<()> {
     Ok(())
 }
 
-/// No pod is deleted but those that are so.
+/// Only pods for which `such` is true are deleted.
 pub(crate) fn only_such_go(
     record: &Record,
     what: &str,
@@ -317,7 +319,7 @@ pub(crate) fn writes_are<'a>(
 ) -> Result<()> {
     for (method, resource, times) in wanted {
         let done = ledger.done(&method, resource);
-        // What new paths came with may have been one of them.
+        // The write of the webhook's new paths may also contain one of these.
         let more = if resource == PATHS {
             ledger.renewals()
         } else {
@@ -339,7 +341,7 @@ pub(crate) fn no_claim_is_made_twice(ledger: &Ledger) -> Result<()> {
     claims(ledger).map(drop)
 }
 
-/// Each pod has a claim at least, and is asked for only when its claims are there.
+/// Each pod has at least one claim, and is created only when its claims exist.
 pub(crate) fn claims_come_before_pods(ledger: &Ledger) -> Result<()> {
     let claims = claims(ledger)?;
     for (index, pod) in posts(ledger, "pods") {
@@ -362,7 +364,7 @@ pub(crate) fn claims_come_before_pods(ledger: &Ledger) -> Result<()> {
     Ok(())
 }
 
-/// Those that were made.
+/// The claims that were created.
 fn claims(ledger: &Ledger) -> Result<Claims> {
     let mut claims = Claims::new();
     for (_, claim) in posts(ledger, "persistentvolumeclaims").filter(|(_, claim)| claim.is_done()) {
@@ -376,8 +378,9 @@ fn claims(ledger: &Ledger) -> Result<Claims> {
     Ok(claims)
 }
 
-/// No record of a pod is written before the configuration of the pod webhook names its workload, by this word, nor is the
-/// workload taken out of it before its records are deleted. Whether there are both at first is told.
+/// No record of a pod is written before the configuration of the pod webhook names its workload by
+/// this word. The workload is not removed from it before its records are deleted. `at_first` says
+/// whether both exist at the start.
 pub(crate) fn entries_outlast_records(ledger: &Ledger, word: &str, at_first: bool) -> Result<()> {
     // Since so many writes had arrived: the entry, and the end of the records.
     let (mut entry_since, mut none_since) = (at_first.then_some(0), (!at_first).then_some(0));
@@ -442,8 +445,8 @@ fn instance(entry: &Entry) -> String {
     entry.body["metadata"]["labels"][label::CLONESET_INSTANCE_ID].to_string()
 }
 
-/// No image changes before the pod has been out of service for the grace period: by the times that the writes carry, for
-/// these are when the controller decided.
+/// No image changes before the pod has been out of service for the grace period. The times in the
+/// writes count, because they are the times of the controller's decisions.
 pub(crate) fn grace_goes_by(ledger: &Ledger, grace: SignedDuration) -> Result<()> {
     let mut out_of_service: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for entry in ledger

@@ -1,24 +1,30 @@
 //! Faults are injected into the real controller while users do something, and it must end as it does without them.
 //!
-//! - scenario: what users do with objects of one kind. Run: a scenario carried out once, in a namespace of its own.
+//! - scenario: the changes that users make to objects of one kind. Run: a scenario carried out
+//!   once, in a namespace of its own.
 //! - world: a cluster, with the controller behind a proxy that knows its writes and events. One run at a time has it.
-//! - writes and events of a run: those in its namespace, and those of objects without a namespace.
-//! - fault: what is injected into a run, at one write or event, or at each write. Plan: a scenario with a fault.
-//! - triggered: the run came to the fault's write or event. One with fewer writes ends without.
-//! - hidden: an event that the controller is told late, not at all, or again. Lag: a fault that hides events.
+//! - writes and events of a run: the ones in its namespace, and those of objects without a
+//!   namespace.
+//! - fault: the failure that is injected into a run, at one write or event, or at each write. Plan:
+//!   a scenario with a fault.
+//! - triggered: the run came to the fault's write or event. A run with fewer writes ends without.
+//! - hidden: an event that the controller gets late, not at all, or again. Lag: a fault that hides
+//!   events.
 //! - effective: a lag that was triggered and hid an event of the run.
 //! - settle time: for how long a controller that asks for nothing may have something left to do because of the fault.
 //! - ending: all that users could find to be different after a run. The undisturbed run, without a fault, shows how it must be.
 //! - law: what must hold at every moment of a run, or of all its writes.
 //!
-//! Worlds with a real kubelet, containerd and daemon have the controller killed at each write. In those with simulated nodes,
-//! where a run takes a second or two, writes are refused as well, and the controller sees late or never what is there. In
-//! those with two replicas on top, the leader is killed, paused or asked to end. Needs root, as clusters do.
+//! Worlds with a real kubelet, containerd and daemon have the controller killed at each write. In
+//! worlds with simulated nodes, where a run takes a second or two, writes are refused as well, and
+//! the controller sees changes late or never. In worlds with two replicas, the leader is also
+//! killed, paused or ended by a signal. Needs root, as clusters do.
 //!
-//! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries all, and 1,4 all kills and
-//! every fourth of the others. Unless it is set, few are, and a scenario is killed at each write in one way.
-//! `BERTH_FAULTS_WORLDS` says how many worlds with simulated nodes there are, as many as processors unless told.
-//! `BERTH_CLUSTER` names a cluster with one node to use, in place of one that is made.
+//! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries
+//! all, and 1,4 all kills and every fourth of the others. By default few are tried, and a scenario
+//! is killed at each write in one way. `BERTH_FAULTS_WORLDS` is the number of worlds with simulated
+//! nodes, by default the number of processors. `BERTH_CLUSTER` names a cluster with one node to
+//! use, instead of a new one.
 
 mod broadcast_job;
 mod broken;
@@ -58,7 +64,7 @@ use crate::group::{Group, Undisturbed, WorldKind, Worlds, has_stride};
 use crate::plans::Family;
 use crate::scenario::Scenario;
 
-/// What is tried with a scenario.
+/// The way in which a scenario is tried.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// Without a fault.
@@ -67,12 +73,12 @@ enum Way {
     Each,
     /// Every fault with one write or event, each in a run of its own.
     Plans,
-    /// While the controller is dead, `explain` says what it does next.
+    /// While the controller is dead, `explain` prints its next plan.
     Explained,
 }
 
 impl Way {
-    /// What a test demands of a scenario: its condition and its result.
+    /// The name of a test's requirement: its condition and its result.
     fn name(self) -> &'static str {
         match self {
             Way::Undisturbed => "undisturbed_ends_well",
@@ -95,13 +101,14 @@ impl Way {
     }
 }
 
-/// So many plans of a scenario are tried in a kind of world unless told.
+/// The default maximum of plans of a scenario that are tried in a kind of world.
 const AT_MOST: usize = 2;
 
-/// So many tests run at once, in whatever worlds are free.
+/// How many tests run at once, in any free worlds.
 const AT_ONCE: usize = 4;
 
-/// What is tried, with the kinds of worlds spread evenly: so no world waits while the others have all the work.
+/// All tests, with the kinds of worlds spread evenly, so that no world waits while the others have
+/// all the work.
 fn in_turns() -> Vec<(WorldKind, &'static dyn Scenario, Way)> {
     let mut all = Vec::new();
     for kind in WorldKind::ALL {
@@ -285,8 +292,8 @@ fn tally(
         kills > 1 || interrupted == writes,
         "only {interrupted} of {writes} writes were interrupted"
     );
-    // A lag from an event on hides that event, or tells again what there was before it: it does not stand in for one from a
-    // write on.
+    // A lag from an event on hides that event, or repeats earlier ones: it does not stand in for a
+    // lag from a write on.
     let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
     for fault in faults {
         if let Fault::Lagging(_, lag, resource) = fault

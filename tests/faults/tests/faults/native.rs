@@ -1,5 +1,5 @@
-//! Kubernetes' own StatefulSets: their pods go back to where their records say, by the pod webhook, which is called for those
-//! alone that its configuration names.
+//! Kubernetes' own StatefulSets: their pods return to the nodes in their records by the pod
+//! webhook, which is called only for the workloads that its configuration names.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,11 +35,11 @@ pub(crate) enum Native {
     LetGo,
     /// Somebody empties the configuration, twice.
     Wiped,
-    /// It asks for no records any more, and when all is gone, for them again.
+    /// The StatefulSet stops to request records, and when all are gone, requests them again.
     AskedAgain,
 }
 
-/// What it comes to, whatever fault is injected.
+/// The result of a scenario, for any injected fault.
 struct Expected {
     /// There are records, and an entry for the set.
     is_recorded: bool,
@@ -172,7 +172,8 @@ impl<'a> Run<'a> for NativeRun<'a> {
         match self.what {
             Native::Pinned => {
                 self.ask("true").await?;
-                // The webhook knows the records by a watch. A pod that goes before that has told them is made unpinned.
+                // The webhook knows the records by a watch. A pod that is deleted before the watch
+                // has shown them comes back unpinned.
                 self.rest(Expected {
                     pinned: &[],
                     ..self.what.expected()
@@ -213,14 +214,14 @@ impl<'a> Run<'a> for NativeRun<'a> {
         ];
         let ledger = self.world.controller.ledger();
         laws::writes_are(&ledger, counts)?;
-        // What somebody else takes out is missing for a while.
+        // An entry that another writer removes is missing for a while.
         if self.what == Native::Wiped {
             return Ok(());
         }
         laws::entries_outlast_records(&ledger, &self.word(), self.what.before().is_recorded)
     }
 
-    /// Waits until nothing is left in what all runs share.
+    /// Waits until the objects that all runs share have nothing left of this run.
     async fn clean_up(&self) -> Result<()> {
         self.ask("false").await?;
         self.rest(Expected {
@@ -240,7 +241,7 @@ impl NativeRun<'_> {
             .map(drop)
     }
 
-    /// Waits until it is so, whatever the controller does next.
+    /// Waits until the state is as wanted; the controller may have more to do then.
     async fn until(&self, wanted: &Expected) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while let Some(flaw) = self.look_for(wanted).await?.1 {
@@ -291,7 +292,7 @@ impl NativeRun<'_> {
         .await
     }
 
-    /// How it is, and why that is not what is wanted.
+    /// The state, and the reason why it is not the wanted one, if it is not.
     async fn look_for(&self, wanted: &Expected) -> Result<(Value, Option<String>)> {
         let list =
             async |kind: &str| objects::list(&self.world.client, &self.namespace, kind, "").await;

@@ -1,4 +1,4 @@
-//! What NodeImages have gone through.
+//! The history of NodeImages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,12 @@ impl Recorder {
             .map(Recorder)
     }
 
-    /// Checks what held at every instant: no more nodes than this were pulling images of the repository, and no node was
-    /// asked twice for the same.
+    /// Checks for every instant that no more nodes than this were pulling images of the repository,
+    /// and that no NodeImage requested the same pull twice.
     pub(crate) fn check(&self, repository: &str, parallelism: usize) -> Result<()> {
         let (mut pulling, mut times) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<_>>::new());
         for (name, node) in &self.0.states()? {
-            // Of one that is gone nothing is asked: it pulls no more.
+            // A deleted NodeImage requests nothing, so its node pulls no more.
             let told = told(node, repository);
             let is_over = |tag: &String| {
                 told.get(tag)

@@ -1,4 +1,5 @@
-//! Who lets pods into service, into an update and out of it, and out of service: the owner of lifecycle hooks.
+//! The owner of lifecycle hooks, which lets pods into service, into an update and out of it, and
+//! out of service.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(crate) const HOOK: &str = "berth.test/hold";
 /// The label that lets a new pod into service.
 pub(crate) const READY: &str = "berth.test/ready";
 
-/// What the owner does about a pod.
+/// The owner's reaction to a pod.
 struct Answer {
     label: &'static str,
     /// Null takes the label off.

@@ -1,4 +1,5 @@
-//! What is tried with a scenario: each a fault at one of its writes, or of the events that the controller is told.
+//! The plans of a scenario: each has a fault at one of its writes, or at one of the events that the
+//! controller receives.
 
 use berth_faults::{Fault, Lag, Refusal, Side};
 
@@ -12,20 +13,20 @@ pub(crate) enum Family {
     Killed(Side),
     /// A write is refused, or not answered.
     Refused,
-    /// What it sees falls behind from a write on.
+    /// The controller's view falls behind from a write on.
     Lagging(Lag),
-    /// What it sees falls behind from an event on.
+    /// The controller's view falls behind from an event on.
     Unseen(Lag),
-    /// It dies, and what it sees then is old.
+    /// The controller dies, and its view after that is old.
     Stale,
-    /// The leader stands still, and goes on when another leads.
+    /// The leader is paused, and resumes when another replica leads.
     Paused(Side),
-    /// The leader is asked to end, and what its successor sees is late.
+    /// The leader gets the signal to end, and its successor's view is late.
     HandedOver,
 }
 
 impl Family {
-    /// Those for a controller that is alone.
+    /// The families for a single controller.
     pub(crate) const ONE_CONTROLLER: [Family; 11] = [
         Family::Killed(Side::Before),
         Family::Killed(Side::After),
@@ -40,7 +41,7 @@ impl Family {
         Family::Stale,
     ];
 
-    /// Those for a leader, whom another follows.
+    /// The families for a leader with a second replica.
     pub(crate) const TWO_CONTROLLERS: [Family; 7] = [
         Family::Killed(Side::Before),
         Family::Killed(Side::After),
@@ -51,7 +52,7 @@ impl Family {
         Family::HandedOver,
     ];
 
-    /// Its faults in a scenario that goes so.
+    /// The faults of this family in a scenario with this undisturbed course.
     fn faults(self, scenario: &dyn Scenario, undisturbed: &Undisturbed) -> Vec<Fault> {
         let (watched, writes) = (scenario.watched(), 1..=undisturbed.most);
         let of_each = |fault: &dyn Fn(usize, &'static str) -> Fault| -> Vec<Fault> {

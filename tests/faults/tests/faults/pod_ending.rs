@@ -1,4 +1,5 @@
-//! What a pod is like at the end of a run, without what differs from run to run: a name that was drawn, a uid, addresses, times.
+//! A pod at the end of a run, without the parts that differ from run to run: a generated name, a
+//! uid, addresses, times.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +78,7 @@ impl PodEnding {
             .labels
             .get(label::LIFECYCLE_STATE)
             .is_some_and(|state| state == "Normal");
-        // Nothing of the status tells that somebody asks for a pod's end.
+        // The status does not show that a user requested the pod's deletion.
         let stays = !self.labels.contains_key(label::SPECIFIED_DELETE);
         open && normal && stays && self.is_at_rest()
     }

@@ -1,4 +1,5 @@
-//! ContainerRecreateRequests: containers that are restarted in place, each once, and only those that were meant.
+//! ContainerRecreateRequests: the named containers are restarted in place, each once, and no
+//! others.
 
 pub(crate) mod laws;
 mod run;
@@ -21,7 +22,8 @@ const POD: &str = "web";
 /// Its containers.
 const APP: &str = "app";
 const SIDE: &str = "side";
-/// Requests. Of one second, the one that was created later comes first by its name, so each may begin before the other is seen to.
+/// Requests. Of two requests created in one second, the later one comes first by its name, so each
+/// may begin before the controller sees the other.
 const ONCE: &str = "once";
 const LATER: &str = "later";
 /// Longer than any run.
@@ -57,9 +59,9 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Recreate::Forced,
 ];
 
-/// What it comes to, whatever fault is injected.
+/// The result of a scenario, for any injected fault.
 struct Expected {
-    /// Restarts of the app and of what runs beside it.
+    /// Restarts of the app container and of its neighbor.
     restarts: [u64; 2],
     /// The requests that are there, with their messages.
     requests: &'static [(&'static str, &'static str)],

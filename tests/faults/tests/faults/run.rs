@@ -16,7 +16,7 @@ use crate::world::{PATIENCE, World};
 /// A controller that has asked for nothing for so long is at rest, but for the settle time of its fault.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What a scenario is run with.
+/// The world and the fault of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Attempt<'a> {
     pub(crate) world: &'a World,
@@ -25,18 +25,18 @@ pub(crate) struct Attempt<'a> {
     pub(crate) expected: Option<&'a Value>,
 }
 
-/// What a run came to.
+/// The result of a run.
 pub(crate) struct Outcome {
     pub(crate) ending: Value,
     /// That the controller sent.
     pub(crate) writes: usize,
-    /// Those of them that every run has.
+    /// The writes that every run has.
     pub(crate) certain: usize,
     /// How many events came for the controller, by resource.
     pub(crate) events: BTreeMap<String, usize>,
     /// The fault was triggered.
     pub(crate) triggered: bool,
-    /// Events that were told late, not at all, or again.
+    /// Events that were sent late, not at all, or again.
     pub(crate) hidden: usize,
 }
 
@@ -91,7 +91,8 @@ async fn ending<'a>(
     Ok(ending)
 }
 
-/// Ends the run: whatever comes now is no part of it, and needs a controller that lives. Tells what happened.
+/// Ends the run, and checks its result: later events are no part of it, and need a living
+/// controller. Returns the outcome.
 async fn judged(
     (scenario, namespace): (&dyn Scenario, &str),
     Attempt { world, fault, .. }: Attempt<'_>,
@@ -154,7 +155,7 @@ async fn judged(
     })
 }
 
-/// The controller has nothing more to do with what it sees, and that is all there is.
+/// The controller has nothing more to do with its view, and its view is complete.
 pub(crate) fn is_quiet(controller: &Controller) -> bool {
     let is_at_rest = {
         let ledger = controller.ledger();
@@ -163,8 +164,9 @@ pub(crate) fn is_quiet(controller: &Controller) -> bool {
     is_at_rest && !controller.is_behind()
 }
 
-/// Does something with a fault, and waits for its end, as it is looked at. Where another is to lead afterwards, it does: who
-/// was killed or ended stays dead, and who stands still goes on only then.
+/// Acts with a fault, and waits for the end, which `look` recognises. If the fault changes the
+/// leader, another replica must lead first: until then a killed or ended replica stays dead, and a
+/// paused one stays paused.
 pub(crate) async fn ended<T>(
     world: &World,
     (namespace, fault): (&str, Fault),
@@ -211,7 +213,7 @@ pub(crate) async fn ended<T>(
     Ok(ending)
 }
 
-/// Waits until what is looked at has no flaw, and the controller has nothing more to do.
+/// Waits until `look` finds no flaw, and the controller has nothing more to do.
 pub(crate) async fn rest<T>(
     controller: &Controller,
     look: impl AsyncFn() -> Result<(T, Option<String>)>,
@@ -224,7 +226,7 @@ pub(crate) async fn rest<T>(
         if std::mem::replace(&mut happened, entries) != entries {
             deadline = Instant::now() + PATIENCE;
         }
-        // Asked before it is looked: what the controller then does is seen.
+        // Read this before `look`, so that `look` sees all that the controller did until then.
         let quiet = is_quiet(controller);
         let (seen, flaw) = look().await?;
         match flaw {

@@ -1,4 +1,5 @@
-//! Scenarios: what users do with objects of a kind while a fault is injected, and how it must end.
+//! Scenarios: the changes that users make to objects of a kind while a fault is injected, and the
+//! end that they must lead to.
 //!
 //! A kind brings a module with its scenarios and its [`Run`], and a line in [`KINDS`]. Nothing else knows kinds.
 
@@ -38,11 +39,13 @@ pub(crate) trait Scenario: Sync {
     /// In which worlds it is tried.
     fn worlds(&self) -> &'static [WorldKind];
 
-    /// The resources whose events the controller needs for it: those of each are late, missed and repeated.
+    /// The resources whose events the controller needs for it: the events of each are late, missed
+    /// and repeated.
     fn watched(&self) -> Vec<&'static str>;
 
-    /// The resources of which one write may do what two do in another run: one status may say what two say. No fault at such a
-    /// write must be triggered, for a run may have fewer of them.
+    /// The resources for which one write may combine two writes of another run, as one status
+    /// update may. A fault at such a write need not be triggered, because a run may have fewer of
+    /// them.
     fn merged(&self) -> &'static [&'static str];
 
     /// Whether a controller comes to the end that is killed at each write in turn.
@@ -50,7 +53,8 @@ pub(crate) trait Scenario: Sync {
         true
     }
 
-    /// So many times fewer plans than of others are tried unless told, for its runs have many writes, or take long.
+    /// The factor by which fewer plans than of other scenarios are tried by default, because its
+    /// runs have many writes, or take long.
     fn thinned(&self) -> usize {
         1
     }
@@ -60,7 +64,8 @@ pub(crate) trait Scenario: Sync {
         &[]
     }
 
-    /// What compares `explain` with what the controller does: [`crate::explained::compare`], where that makes sense.
+    /// Compares `explain` with the controller's writes by [`crate::explained::compare`], if that
+    /// makes sense.
     fn explained(&self) -> Option<Comparison> {
         None
     }
@@ -77,23 +82,25 @@ pub(crate) trait Run<'a>: Sized {
     /// All scenarios of the kind.
     type Scenario: Scenario + Copy;
 
-    /// Begins to record what its laws judge.
+    /// Begins the records that its laws check.
     async fn begin(world: &'a World, namespace: &str, scenario: Self::Scenario) -> Result<Self>;
 
-    /// Makes what is there before, and waits until the controller is at rest. No fault is injected yet.
+    /// Creates the objects that exist before, and waits until the controller is at rest. No fault
+    /// is injected yet.
     async fn set_up(&mut self) -> Result<()>;
 
-    /// Does what users do.
+    /// Makes the users' changes.
     async fn act(&self) -> Result<()>;
 
-    /// Everything that users could find to be different in the end, without what differs from run to run (names that are
-    /// drawn, uids, addresses, times); and why this is not how the scenario must end, where it is not.
+    /// All differences that users could find in the end, without the parts that differ from run to
+    /// run (generated names, uids, addresses, times). If the scenario must not end so, also the
+    /// reason.
     async fn look(&self) -> Result<(Value, Option<String>)>;
 
     /// Checks the laws of the scenario, those of [`crate::laws`] and its own, after this ending.
     async fn check(&self, ending: &Value) -> Result<()>;
 
-    /// Takes away what would disturb the next run in this world.
+    /// Deletes the objects that would disturb the next run in this world.
     async fn clean_up(&self) -> Result<()>;
 }
 
@@ -102,7 +109,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static dyn Scenario> {
     KINDS.iter().copied().flatten().copied()
 }
 
-/// By its place in the list. Where not all plans are tried, it chooses those that are.
+/// Its place in the list. If not all plans are tried, it selects the ones that are.
 pub(crate) fn number(scenario: &dyn Scenario) -> usize {
     let within = |(kind, scenarios): (usize, &&[&dyn Scenario])| {
         let place = scenarios

@@ -1,4 +1,5 @@
-//! What holds of pods with containers of SidecarSets at every moment, by the record of the pods.
+//! The laws for pods with containers of SidecarSets at every moment, checked on the record of the
+//! pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub(crate) const LIST: &str = "kruise.io/sidecarset-injected-list";
 /// The image of the one of two that does nothing.
 pub(crate) const EMPTY: &str = "faults:empty";
 
-/// What a pod's record says: the hash of the containers, and the name of the revision.
+/// The record in a pod's annotation: the hash of the containers, and the name of the revision.
 pub(crate) type Form = (String, String);
 
 /// A SidecarSet that gets the image [`TWO`] in place of [`ONE`].
@@ -40,7 +41,7 @@ pub(crate) struct Held {
     pub(crate) forms: [Form; 2],
 }
 
-/// Who changes images of pods.
+/// The writers that change images of pods.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writers<'a> {
     pub(crate) sets: &'a [Held],
@@ -92,7 +93,8 @@ pub(crate) fn check(record: &Record, writers: &Writers<'_>) -> Result<()> {
     Ok(())
 }
 
-/// No writer takes a pod that serves while as many others as may be are out of service for it. A pod that does not serve goes free.
+/// No writer changes a pod that serves while the maximum number of other pods is out of service for
+/// this writer. It may always change a pod that does not serve.
 fn each_keeps_to_its_own(
     before: &Moment<'_>,
     now: &Moment<'_>,
@@ -157,7 +159,7 @@ pub(crate) fn jobs_come_before_images(ledger: &Ledger) -> Result<()> {
     Ok(())
 }
 
-/// Each of these pods was written just so often, by writes with such bodies.
+/// Each of these pods was written exactly so many times, by writes with such bodies.
 pub(crate) fn each_pod_is_written(
     ledger: &Ledger,
     pods: &[&str],
@@ -180,7 +182,7 @@ pub(crate) fn each_pod_is_written(
     Ok(())
 }
 
-/// What the record of a pod says of a SidecarSet.
+/// A pod's record of a SidecarSet.
 pub(crate) fn form(pod: &PodView, set: &str) -> Result<Form> {
     let record = parsed(pod, HASH)?[set].take();
     let text = |field: &str| record[field].as_str().unwrap_or_default().to_owned();
@@ -203,7 +205,7 @@ fn is_out(pod: &PodView, sets: &[Held]) -> bool {
         || sets.iter().any(|set| is_out_for(pod, set))
 }
 
-/// Whether the SidecarSet's containers are not those that the spec says, or two of them work.
+/// Whether the SidecarSet's containers differ from its spec, or two of them work.
 fn is_out_for(pod: &PodView, set: &Held) -> bool {
     let containers = containers(pod, set);
     let is_between = set.is_hot && containers.iter().all(|container| container.wanted != EMPTY);
@@ -304,7 +306,7 @@ fn record_fits(pod: &PodView, set: &Held) -> Result<()> {
     Ok(())
 }
 
-/// What the annotations have that several SidecarSets write.
+/// The entries in the annotations that several SidecarSets write.
 fn entries(pod: &PodView) -> Result<BTreeSet<String>> {
     let mut all: BTreeSet<_> = pod
         .annotation(LIST)

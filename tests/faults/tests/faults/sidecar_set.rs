@@ -1,5 +1,5 @@
-//! SidecarSets: pods, which got their containers when they were created, get new images of them in place; those that lack them are
-//! replaced; and the history is kept short.
+//! SidecarSets: pods with injected containers get new images of them in place; pods that lack the
+//! containers are replaced; and the history is kept short.
 
 mod ending;
 mod group;
@@ -25,7 +25,7 @@ pub(crate) use self::ending::status;
 
 /// So many pods may be out of service for one SidecarSet.
 const MAX_UNAVAILABLE: usize = 1;
-/// What all pods have as the label [`APP`].
+/// The value of the label [`APP`] of all pods.
 const SET: &str = "web";
 
 /// A thing to do.
@@ -41,7 +41,7 @@ pub(crate) enum Sidecar {
     Rollout,
     /// As cold, and each pod waits until its node has the new image.
     Ahead,
-    /// A CloneSet's pods were created while nothing was injected. Their workload is asked to replace them.
+    /// A CloneSet's pods were created without injection. Their workload replaces them.
     Repair,
     /// A ReplicaSet's, which are evicted.
     RepairEvicted,

@@ -50,7 +50,7 @@ pub(crate) enum Stateful {
     Recorded,
     /// It gets more pods.
     Bigger,
-    /// One of its pods is asked to go, by label.
+    /// One of its pods gets the label that requests its deletion.
     AskedToGo,
     /// It gets one more claim template, so its pods are replaced.
     ClaimTemplateAdded,

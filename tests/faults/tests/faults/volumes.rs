@@ -1,4 +1,4 @@
-//! Who enlarges the volumes of claims that grow.
+//! Enlarges the volumes of claims that grow.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::world::PATIENCE;
 
-/// Makes a StorageClass whose claims may grow, and have volumes that nobody enlarges by himself.
+/// Creates a StorageClass whose claims may grow, with volumes that no controller enlarges.
 pub(crate) async fn make_class(client: &Client, name: &str) -> Result<()> {
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
@@ -20,8 +20,9 @@ pub(crate) async fn make_class(client: &Client, name: &str) -> Result<()> {
     objects::create(client, "", &class).await.map(|_| ())
 }
 
-/// Enlarges the volumes of so many claims, as they ask for it. Never do two wait for it at a time, nor is the pod of one touched
-/// meanwhile: what a claim asks for is read before its pod, and nobody else tells that it has it.
+/// Enlarges the volumes of so many claims to the sizes that they request. Checks that two claims
+/// never wait at a time, and that the pod of a waiting claim is not changed meanwhile: the claim is
+/// read before its pod, and no other writer reports the new size.
 pub(crate) async fn grow_as_asked(
     (client, namespace): (&Client, &str),
     claims: usize,

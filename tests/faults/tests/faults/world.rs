@@ -35,12 +35,12 @@ pub(crate) const MISSING: &str = "faults:missing";
 pub(crate) const NAMESPACE: &str = "kruise-system";
 /// The configuration of the pod webhook.
 pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
-/// The configuration of the webhook that is asked before pods go.
+/// The configuration of the webhook that reviews deletions of pods.
 const BUDGETS: &str = "kruise-budget-webhook-configuration";
 const LEASE: &str = "kruise-manager";
 /// The node that simnode plays for all pods.
 const SIMULATED: &str = "sim-0";
-/// The nodes that simnode plays, with those that no pod comes to.
+/// The nodes that simnode simulates, including those without pods.
 pub(crate) const NODES: usize = 3;
 
 /// In the order in which they must end.
@@ -62,8 +62,8 @@ pub(crate) struct World {
     runs: AtomicUsize,
 }
 
-/// A port that is free, and the same in every life, because the CRDs hold it. Between two lives nobody listens there: one of
-/// those that the kernel gives to connections, from 32768 on, would be given to one.
+/// A free port, the same in every life, because the CRDs contain it. Between two lives nothing
+/// listens on it: from 32768 on, the kernel could give it to a connection.
 fn port_of_every_life() -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = std::process::id() % 100 * 100;
@@ -117,7 +117,8 @@ impl World {
     async fn simulated(kind: WorldKind) -> Result<World> {
         let made = || {
             let cluster = Cluster::up(&Options::default())?;
-            // Its pods would stay pending there, for all that it knows.
+            // Its pods would stay pending there, because it cannot see that the simulated nodes
+            // take them.
             cluster.kill(Component::Scheduler)?;
             anyhow::Ok((cluster, workspace_binary("simnode", false)?))
         };
@@ -206,7 +207,8 @@ impl World {
         Ok(world)
     }
 
-    /// Waits for what is no part of any run: the nodes' own NodeImages, and webhooks, which change the kinds themselves.
+    /// Waits for changes that are no part of any run: the nodes' own NodeImages, and webhooks,
+    /// which change the kinds themselves.
     async fn settled(&self) -> Result<()> {
         let is_simulated = self.node == SIMULATED;
         let nodes = if is_simulated {
@@ -243,7 +245,8 @@ impl World {
         Ok(())
     }
 
-    /// Who leads, by the lease, and since which change of it: another one, or the same one again. Empty when nobody does.
+    /// The leader by the lease, and the number of changes of the leader until then. Empty without a
+    /// leader.
     pub(crate) async fn leader(&self) -> Result<String> {
         let lease = objects::get(
             &self.client,
@@ -275,7 +278,7 @@ impl World {
         )
     }
 
-    /// What the programs say, for a failure.
+    /// The logs of the programs, for a failure.
     pub(crate) fn logs(&self) -> String {
         let tail = |file: &str| {
             let text =
@@ -289,8 +292,8 @@ impl World {
     }
 }
 
-/// What the controller needs in the cluster: the kinds, the namespace of its certificates, and where it says for whose pods it is
-/// asked.
+/// Installs what the controller needs in the cluster: the kinds, the namespace of its certificates,
+/// and the webhook configurations that it writes.
 fn install(cluster: &Cluster) -> Result<()> {
     let crds = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../charts/berth/files/crds")
@@ -322,7 +325,7 @@ fn install(cluster: &Cluster) -> Result<()> {
 
 const GATES: &str = "ImagePullJobGate=true,PodUnavailableBudgetUpdateGate=true,StatefulSetAutoResizePVCGate=true,\
                      StatefulSetStartOrdinal=true";
-/// Writes more of each workload whose images change.
+/// With this gate each workload whose images change has more writes.
 const AHEAD: &str = "PreDownloadImageForInPlaceUpdate=true";
 const ARGUMENTS: [&str; 5] = [
     "--pod-pinning=webhook",

@@ -148,7 +148,8 @@ fn a_new_pod_runs_and_is_ready_with_its_gates() {
     set_condition(&mut pod, GATE, "True");
     assert_eq!(settle(&mut pod, &Habits::default()), 1);
     assert_eq!(condition(&pod, "Ready"), "True");
-    // Who opens or closes the gate may say so of the readiness as well: then there is nothing left to report.
+    // The writer that opens or closes the gate may set the readiness as well: then there is nothing
+    // left to report.
     set_condition(&mut pod, GATE, "False");
     set_condition(&mut pod, "Ready", "False");
     assert_eq!(settle(&mut pod, &Habits::default()), 0);

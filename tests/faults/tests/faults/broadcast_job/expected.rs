@@ -1,8 +1,8 @@
-//! What each scenario comes to, whatever fault is injected.
+//! The result of each scenario, for any injected fault.
 
 use super::{FIRST, GUEST, Job, SECOND, THIRD};
 
-/// What it comes to.
+/// The result of a scenario.
 pub(super) struct Expected {
     /// Nodes that have a pod, each with its phase.
     pub(super) pods: &'static [(&'static str, &'static str)],

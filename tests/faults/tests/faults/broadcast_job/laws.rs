@@ -1,4 +1,4 @@
-//! What may be demanded of any run of a job, by what its pods have gone through.
+//! The laws for any run of a job, checked on the history of its pods.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn has_ended(pod: &Value) -> bool {
         .any(|phase| pod["status"]["phase"] == *phase)
 }
 
-/// No node gets a pod after one that has come to its end there, nor two at a time.
+/// No node gets a pod after another one has ended there, nor two at a time.
 pub(super) fn runs_twice(pods: &[State]) -> Result<()> {
     let (mut there, mut ended) = (
         BTreeMap::<&str, &Value>::new(),

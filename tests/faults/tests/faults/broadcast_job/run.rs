@@ -1,4 +1,4 @@
-//! One run: a job in a namespace of its own, and whoever ends its pods.
+//! One run: a job in a namespace of its own, and the test's part that ends its pods.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::run;
 use crate::scenario::Run;
 use crate::world::{PATIENCE, World};
 
-/// A job, and what its pods go through.
+/// A job, with the history of its pods.
 pub(crate) struct JobRun<'a> {
     pub(super) world: &'a World,
     what: Job,
@@ -88,7 +88,7 @@ impl<'a> Run<'a> for JobRun<'a> {
         if self.what == Job::Joined {
             objects::delete(client, "", kind::NODE, GUEST, &how).await?;
             objects::until_gone(client, "", kind::NODE_IMAGE, GUEST, PATIENCE).await?;
-            // What it does about nodes would count for the next run.
+            // Otherwise the controller's reaction to nodes would count for the next run.
             run::rest(&self.world.controller, async || Ok(((), None))).await?;
         }
         Ok(())
@@ -198,7 +198,7 @@ impl JobRun<'_> {
         Ok(())
     }
 
-    /// Somebody deletes the node's pod. One that comes then is another.
+    /// Deletes the node's pod. A later pod on the node is another one.
     pub(super) async fn delete_pod(&self, node: &str) -> Result<()> {
         let pods = objects::list(&self.world.client, &self.namespace, kind::POD, "").await?;
         let pod = pods

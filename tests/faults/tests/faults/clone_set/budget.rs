@@ -14,7 +14,7 @@ use crate::clone_set::{REPLICAS, SET};
 use crate::world::PATIENCE;
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
-/// What its status says of itself, where nothing differs from run to run.
+/// The status fields that do not differ from run to run.
 const SAID: [&str; 6] = [
     "unavailableAllowed",
     "currentAvailable",
@@ -24,7 +24,7 @@ const SAID: [&str; 6] = [
     "unavailablePods",
 ];
 
-/// Makes one that keeps so many pods.
+/// Creates a budget with so many pods as `minAvailable`.
 pub(crate) async fn make(client: &Client, namespace: &str, spared: usize) -> Result<()> {
     let budget = json!({
         "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": SET},
@@ -33,7 +33,7 @@ pub(crate) async fn make(client: &Client, namespace: &str, spared: usize) -> Res
     objects::create(client, namespace, &budget).await.map(drop)
 }
 
-/// Waits until it counts, and is asked.
+/// Waits until the budget has counted its pods, and the webhook enforces it.
 pub(crate) async fn until_asked(client: &Client, namespace: &str, spared: usize) -> Result<()> {
     let is_asked = |budget: &Value| {
         condition(budget, "Enforced") == "True"
@@ -44,7 +44,8 @@ pub(crate) async fn until_asked(client: &Client, namespace: &str, spared: usize)
         .map(drop)
 }
 
-/// What it says of these pods. Of others that have gone, a leader that has not seen them go keeps the entries for 75 s; they take nothing.
+/// The budget's status, limited to these pods. A leader that has not seen other pods go keeps their
+/// entries for 75 s; they take nothing from the budget.
 pub(crate) async fn read(client: &Client, namespace: &str, pods: &[Value]) -> Result<Value> {
     let budget = objects::get(client, namespace, BUDGET, SET).await?;
     let has = |field: &str, value: &Value| pods.iter().any(|pod| pod["metadata"][field] == *value);
@@ -95,7 +96,7 @@ pub(crate) async fn evict(client: &Client, namespace: &str, pod: &str) -> Result
     loop {
         match pods.evict(pod, &EvictParams::default()).await {
             Ok(_) => return Ok(()),
-            // It went before its answer came.
+            // The pod was gone before the answer came.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
             Err(error) => {
                 ensure!(

@@ -43,7 +43,7 @@ impl Rollout {
         laws::pods_are_created(record, wanted.creates)
     }
 
-    /// Checks what the controller wrote.
+    /// Checks the controller's writes.
     pub(crate) fn check_writes(self, ledger: &Ledger) -> Result<()> {
         let wanted = self.expected();
         let counts = [

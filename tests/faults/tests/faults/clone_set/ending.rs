@@ -1,4 +1,5 @@
-//! How a run ends, without what differs from run to run: names that were drawn, uids, addresses, times.
+//! The end of a run, without the parts that differ from run to run: generated names, uids,
+//! addresses, times.
 
 use anyhow::Result;
 use berth_api::names::{annotation, label};
@@ -23,11 +24,11 @@ pub(crate) struct Ending {
     inspected: usize,
     /// Names of pods that are still to be deleted.
     named: usize,
-    /// What the budget of the pods says, where there is one.
+    /// The status of the pods' budget, if there is one.
     budget: Option<Value>,
 }
 
-/// What a good ending has.
+/// The requirements for a good ending.
 pub(crate) struct Good<'a> {
     /// Of the newest template, and of the first.
     pub(crate) images: [Image<'a>; 2],
@@ -39,7 +40,7 @@ pub(crate) struct Good<'a> {
 }
 
 impl Ending {
-    /// `node` is the one that all pods are on.
+    /// `node` is the only node; all pods are on it.
     pub(crate) async fn read(
         client: &Client,
         node: &str,

@@ -1,16 +1,16 @@
-//! What each scenario comes to.
+//! The result of each scenario.
 
 use berth_e2e::limits::Limits;
 
 use crate::clone_set::{REPLICAS, Rollout};
 use crate::world::{ONE, TWO};
 
-/// What a scenario comes to, whatever fault is injected.
+/// The result of a scenario, for any injected fault.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
     /// Pods in the end.
     pub(crate) replicas: usize,
-    /// Pods that are created, after those that are there before.
+    /// Pods that are created, beyond those that exist before.
     pub(crate) creates: usize,
     /// Pods that are deleted.
     pub(crate) deletes: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Expected {
     pub(crate) barriers: usize,
     /// Templates that the CloneSet has had.
     pub(crate) templates: usize,
-    /// Revisions that are made, after those that are there before.
+    /// Revisions that are created, beyond those that exist before.
     pub(crate) revisions: usize,
     /// How often an image in a pod changes, at most.
     pub(crate) image_changes: usize,
@@ -142,7 +142,7 @@ impl Rollout {
         }
     }
 
-    /// What holds at every instant, where pods have this label of the newest revision.
+    /// The limits at every instant, for pods with this label of the newest revision.
     pub(crate) fn limits(self, newest: &str) -> Limits {
         let Expected {
             available,

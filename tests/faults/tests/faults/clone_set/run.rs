@@ -16,7 +16,7 @@ use crate::laws;
 use crate::scenario::Run;
 use crate::world::{ONE, PATIENCE, World};
 
-/// A CloneSet, what was there before it was acted on, and what its pods go through.
+/// A CloneSet, the pods before the change, and the history of its pods.
 pub(crate) struct CloneSetRun<'a> {
     pub(crate) world: &'a World,
     rollout: Rollout,
@@ -28,7 +28,8 @@ pub(crate) struct CloneSetRun<'a> {
     from: Duration,
 }
 
-/// So many pods, all of them, serve with this image, but for those that are kept as they were, after so many templates.
+/// The state to wait for after `templates` templates: all of `pods` pods serve with this image,
+/// except `kept` pods that keep their earlier one.
 struct Goal {
     image: &'static str,
     templates: usize,
@@ -176,7 +177,7 @@ impl CloneSetRun<'_> {
         self.patch_set(&json!({"spec": self.template(image)})).await
     }
 
-    /// What of its spec says this image.
+    /// The part of its spec that names this image.
     pub(crate) fn template(&self, image: &str) -> Value {
         let mut containers =
             self.rollout.clone_set()["spec"]["template"]["spec"]["containers"].take();

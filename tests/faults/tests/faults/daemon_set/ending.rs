@@ -1,4 +1,5 @@
-//! How a set is in the end, without what differs from run to run: names that were drawn, uids, addresses, times.
+//! The end state of a set, without the parts that differ from run to run: generated names, uids,
+//! addresses, times.
 
 use anyhow::Result;
 use berth_e2e::objects::{self, kind};
@@ -11,7 +12,7 @@ use crate::pod_ending::PodEnding;
 use crate::sidecar_set::status;
 use crate::world::World;
 
-/// What there is, and the status of the set.
+/// The objects, and the status of the set.
 pub(super) struct Ending {
     /// Node and pod.
     pods: Vec<(String, PodEnding)>,
@@ -44,7 +45,7 @@ impl Ending {
         })
     }
 
-    /// And why that is not what is wanted.
+    /// The state, and the reason why it is not the wanted one, if it is not.
     pub(super) fn judged(
         self,
         world: &World,
@@ -80,7 +81,7 @@ impl Ending {
     }
 }
 
-/// The status counts what is there, and nothing is blocked.
+/// The status counts the existing pods, and no condition says Blocked.
 fn says(status: &Value, wanted: &Expected, updated: usize) -> bool {
     let counts = |field: &str, count: usize| status[field].as_u64().unwrap_or(0) == count as u64;
     let all = [

@@ -1,9 +1,9 @@
-//! What each scenario comes to, whatever fault is injected.
+//! The result of each scenario, for any injected fault.
 
 use super::{Daemon, FIRST, GUEST, SECOND, THIRD};
 use crate::world::{ONE, TWO};
 
-/// What it comes to.
+/// The result of a scenario.
 pub(super) struct Expected {
     /// The nodes that have a pod, each with its image.
     pub(super) pods: &'static [(&'static str, &'static str)],
@@ -26,7 +26,7 @@ pub(super) struct Expected {
 const BOTH: &[&str] = &[FIRST, SECOND];
 const OLD: &[(&str, &str)] = &[(FIRST, ONE), (SECOND, ONE)];
 const NEW: &[(&str, &str)] = &[(FIRST, TWO), (SECOND, TWO)];
-/// Two nodes with the first image, that nobody touches.
+/// Two nodes with the first image, without any change.
 const REST: Expected = Expected {
     pods: OLD,
     history: &[(1, ONE)],
@@ -55,7 +55,7 @@ impl Daemon {
         }
     }
 
-    /// Those, and those that shall have one in the end.
+    /// These nodes, and those that must have a pod in the end.
     pub(super) fn all_nodes(self) -> Vec<&'static str> {
         let later = self
             .expected()

@@ -21,7 +21,7 @@ use crate::run;
 use crate::scenario::Run;
 use crate::world::{PATIENCE, World};
 
-/// A DaemonSet, and what its pods go through.
+/// A DaemonSet, with the history of its pods.
 pub(crate) struct DaemonRun<'a> {
     pub(super) world: &'a World,
     what: Daemon,
@@ -99,7 +99,7 @@ impl<'a> Run<'a> for DaemonRun<'a> {
             objects::delete(client, "", kind::NODE, GUEST, &how).await?;
             objects::until_gone(client, "", kind::NODE_IMAGE, GUEST, PATIENCE).await?;
         }
-        // What it does about nodes would count for the next run.
+        // Otherwise the controller's reaction to nodes would count for the next run.
         if self.what.has_news_of_nodes() {
             run::rest(&self.world.controller, async || Ok(((), None))).await?;
         }
@@ -152,7 +152,7 @@ impl DaemonRun<'_> {
         }
     }
 
-    /// Waits until the record has what there is.
+    /// Waits until the record has all pods and all of them serve.
     async fn all_serve(&self, pods: usize) -> Result<()> {
         let all_serve =
             |now: &Moment<'_>| now.pods.len() == pods && now.available(Duration::ZERO) == pods;
@@ -180,7 +180,8 @@ impl DaemonRun<'_> {
         run::rest(&self.world.controller, look).await
     }
 
-    /// Waits until so many nodes have an available pod, and so many of them an updated one, whatever the controller does next.
+    /// Waits until `desired` nodes have an available pod, and `updated` of them an updated one. The
+    /// controller may have more to do then.
     pub(super) async fn until_done(&self, desired: usize, updated: usize) -> Result<()> {
         let is_so = |set: &Value| is_done(set, desired, updated);
         objects::until(
@@ -243,7 +244,7 @@ impl DaemonRun<'_> {
         objects::until_gone(&self.world.client, &self.namespace, of_kind, SET, PATIENCE).await
     }
 
-    /// Makes the node that comes and goes.
+    /// Creates the node that joins and leaves.
     pub(super) async fn join(&self) -> Result<()> {
         objects::create(&self.world.client, "", &nodes::node(GUEST, &now()))
             .await

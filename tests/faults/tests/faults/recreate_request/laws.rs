@@ -1,4 +1,5 @@
-//! What may be demanded of any run of a request, by what the pod and its node's NodeImage have gone through.
+//! The laws for any run of a request, checked on the history of the pod and of its node's
+//! NodeImage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::broken::is_found;
 use crate::history::State;
 
-/// What the node is asked to stop of pods of this namespace.
+/// The stops of pods of this namespace that the NodeImage requests.
 pub(super) fn stops<'a>(image: &'a Value, namespace: &str) -> impl Iterator<Item = &'a Value> {
     let asked = image["spec"]["stopContainers"]
         .as_array()
@@ -26,7 +27,7 @@ fn answer<'a>(image: &'a Value, stop: &Value) -> Option<&'a Value> {
         .find(|answer| part(answer) == part(stop) && answer["containerID"] == stop["containerID"])
 }
 
-/// Whether the daemon has yet to say what came of it.
+/// Whether the daemon's result of the stop is missing.
 pub(super) fn is_open(image: &Value, stop: &Value) -> bool {
     answer(image, stop).is_none_or(|answer| answer["phase"] == "Stopping")
 }

@@ -20,7 +20,7 @@ use crate::world::{ONE, World};
 
 const GATE: &str = "KruisePodReady";
 
-/// A pod, and what it and the NodeImage of its node go through.
+/// A pod, with the history of the pod and of its node's NodeImage.
 pub(crate) struct RecreateRun<'a> {
     pub(super) world: &'a World,
     what: Recreate,
@@ -148,7 +148,8 @@ impl RecreateRun<'_> {
             .context("cannot be created")
     }
 
-    /// Without ids and times. Where its time is over before anything was done, how far it came by then differs.
+    /// The request without ids and times. If its time is over before anything was done, its
+    /// progress by then differs from run to run.
     fn request_ending(&self, request: &Value) -> Value {
         let mut request = json!({
             "name": request["metadata"]["name"], "labels": request["metadata"]["labels"], "spec": request["spec"],

@@ -1,4 +1,5 @@
-//! How SidecarSets and their pods are in the end, without what differs from run to run: names that were drawn, times, versions.
+//! The end state of SidecarSets and their pods, without the parts that differ from run to run:
+//! generated names, times, versions.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ pub(crate) fn status(object: &Value) -> Value {
     status
 }
 
-/// Pods by name, or by number where their names were drawn.
+/// Pods by name, or by number if their names are generated.
 pub(super) fn pods(pods: &[Value], names_are_drawn: bool) -> BTreeMap<String, Value> {
     let mut all: Vec<_> = pods
         .iter()

@@ -48,7 +48,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Waits until the apiserver was told to ask for the containers of all.
+    /// Waits until the webhook configuration has the entries for the containers of all SidecarSets.
     pub(super) async fn asked(&self) -> Result<()> {
         let is_asked = |set: &Value| condition(set, "InjectionReady")["status"] == "True";
         for set in self.sets() {
@@ -87,7 +87,8 @@ impl Group<'_> {
         try_join_all(self.sets().iter().map(change)).await.map(drop)
     }
 
-    /// Creates a pod of nobody with the containers of all. An apiserver may ask for them a moment after it was told to.
+    /// Creates a pod without an owner, with the containers of all SidecarSets. An apiserver may
+    /// call the webhook only a moment after its configuration has changed.
     pub(super) async fn create_pod(&self, name: &str) -> Result<()> {
         self.create_pod_of(SET, name).await
     }
@@ -154,7 +155,8 @@ impl Group<'_> {
         Ok(all)
     }
 
-    /// Deletes all SidecarSets, and waits until nothing is left in what all runs share.
+    /// Deletes all SidecarSets, and waits until the objects that all runs share have nothing left
+    /// of them.
     pub(super) async fn clean_up(&self) -> Result<()> {
         for set in self.sets() {
             self.delete("", kind::SIDECAR_SET, &self.name(*set)).await?;

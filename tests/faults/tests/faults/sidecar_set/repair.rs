@@ -23,7 +23,7 @@ use crate::sidecar_laws::LIST;
 use crate::stateful_set::pod_template;
 use crate::world::{ONE, PATIENCE, World};
 
-/// Pods: one after the other goes.
+/// Pods: they are replaced one after the other.
 const REPLICAS: usize = 2;
 const REPLICA_SET: &str = "apps/v1/ReplicaSet";
 
@@ -82,7 +82,7 @@ impl<'a> Run<'a> for RepairRun<'a> {
                 )
                 .await?;
         }
-        // What is created before lacks the containers, and for that repair stops.
+        // Pods that are created before lack the containers, and repair stops because of them.
         self.group.injects().await?;
         for set in self.group.sets() {
             self.group
@@ -152,7 +152,7 @@ impl RepairRun<'_> {
         })
     }
 
-    /// Waits until the record has what there is.
+    /// Waits until the record has the current pods.
     async fn caught_up(&self, repaired: bool) -> Result<()> {
         let all_are_so = |now: &Moment<'_>| {
             now.available(Duration::ZERO) == REPLICAS

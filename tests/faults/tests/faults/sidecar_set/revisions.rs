@@ -1,4 +1,5 @@
-//! The history of a SidecarSet that may have few revisions: none goes that a pod has, that new pods get, or that is the latest.
+//! The history of a SidecarSet with a low limit of revisions: a revision stays while a pod has it
+//! or new pods get it, and the latest stays, too.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +20,21 @@ use crate::sidecar_laws::HASH;
 use crate::world::{ONE, PATIENCE, TWO, World};
 
 const THREE: &str = "faults:three";
-/// The last one is created when new pods get the first image, whatever the latest is.
+/// The last pod is created when new pods get the first image, which is not the latest.
 const PODS: [&str; 3] = ["web-0", "web-1", "web-2"];
 /// So many revisions are kept, if no more are needed.
 const LIMIT: usize = 2;
 
-/// A SidecarSet whose new pods get its first revision, and pods of nobody in a namespace of its own.
+/// A SidecarSet whose new pods get its first revision, and pods without an owner, in a namespace of
+/// its own.
 pub(crate) struct RevisionsRun<'a> {
     group: Group<'a>,
     /// The name of the first revision.
     first: String,
 }
 
-/// The images of the pods in the order of their names, and those of the history with their numbers.
+/// The images of the pods in the order of their names, and the images of the history with their
+/// numbers.
 struct Goal {
     pods: &'static [&'static str],
     history: &'static [(i64, &'static str)],
@@ -162,7 +165,7 @@ impl RevisionsRun<'_> {
             .map(drop)
     }
 
-    /// Waits until nothing is wrong any more, whatever the controller does next.
+    /// Waits until there is no flaw any more; the controller may have more to do then.
     async fn until(
         &self,
         what: &str,
@@ -255,7 +258,7 @@ impl RevisionsRun<'_> {
     }
 }
 
-/// The revision of the second image is the only one that goes, and it does when no pod has it.
+/// Only the revision of the second image is deleted, after no pod has it any more.
 fn only_the_second_goes(ledger: &Ledger, set: &str, first: &str) -> Result<()> {
     let mut has: BTreeMap<&str, String> = PODS.map(|pod| (pod, first.to_owned())).into();
     let mut made = Vec::new();

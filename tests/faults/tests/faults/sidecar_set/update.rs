@@ -1,4 +1,5 @@
-//! Pods get new images of their SidecarSets in place: pods of nobody, or of a CloneSet that changes them as well.
+//! Pods get new images of their SidecarSets in place: pods without an owner, or of a CloneSet that
+//! changes them as well.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ impl<'a> Run<'a> for UpdateRun<'a> {
     }
 
     async fn set_up(&mut self) -> Result<()> {
-        // Nothing is updated by it yet, so that no pod has been told of.
+        // It updates nothing yet, so that the status reports no pod of it.
         let strategy = json!({"type": "NotUpdate", "maxUnavailable": MAX_UNAVAILABLE});
         self.group
             .make(ONE, &json!({"updateStrategy": strategy}))
@@ -137,7 +138,7 @@ impl<'a> Run<'a> for UpdateRun<'a> {
 }
 
 impl UpdateRun<'_> {
-    /// The pods are those of a CloneSet.
+    /// The pods belong to a CloneSet.
     fn has_owner(&self) -> bool {
         self.group.what == Sidecar::Rollout
     }
@@ -154,7 +155,7 @@ impl UpdateRun<'_> {
         }
     }
 
-    /// Waits until the record has what there is.
+    /// Waits until the record has the current pods with this image.
     async fn caught_up(&self, image: &str) -> Result<()> {
         let all_have_it = |now: &Moment<'_>| {
             let has_it = |pod: &PodView| pod.containers.values().any(|it| it.wanted == image);
@@ -184,7 +185,7 @@ impl UpdateRun<'_> {
                 usize::from(self.is_ahead()),
             ),
             (Method::DELETE, "controllerrevisions", 0),
-            // The two hashes, told once for each as its containers change.
+            // The two hashes, written once for each set as its containers change.
             (Method::PATCH, "sidecarsets", sets),
             (Method::PATCH, "mutatingwebhookconfigurations", 0),
             (Method::POST, "imagepulljobs", usize::from(self.is_ahead())),
@@ -249,7 +250,7 @@ impl UpdateRun<'_> {
         })
     }
 
-    /// The history is those that pods had and have, each once.
+    /// The history has exactly the revisions that pods had and have, each once.
     async fn has_a_revision_for_each_form(&self, set: &Held) -> Result<()> {
         let revisions = self.group.revisions(&set.name).await?;
         let has = |revision: &Value| {
@@ -297,7 +298,8 @@ impl UpdateRun<'_> {
         Ok((now, flaw))
     }
 
-    /// What is told of images that are pulled ahead; and what is left of their jobs, for they are over when no pod waits.
+    /// The labels about images that are pulled ahead, and a flaw if anything is left of their jobs:
+    /// the jobs end when no pod waits.
     async fn pulls(&self) -> Result<(Value, Option<String>)> {
         let (client, namespace) = (&self.group.world.client, &self.group.namespace);
         let mut labels = Vec::new();
@@ -327,7 +329,7 @@ impl UpdateRun<'_> {
         Ok((json!(labels), flaw))
     }
 
-    /// What is not as it is to be with this image.
+    /// The first difference from the wanted state with this image.
     fn set_flaw(&self, set: Kept, status: &Value, pods: &[Value], image: &str) -> Option<String> {
         let all = [
             "matchedPods",

@@ -1,4 +1,4 @@
-//! How a set is in the end, without what differs from run to run.
+//! The end state of a set, without the parts that differ from run to run.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::stateful_set::expected::Expected;
 use crate::stateful_set::{REPLICAS, SET, Stateful};
 
-/// What there is, by name, and the status of the set.
+/// The objects by name, and the status of the set.
 pub(super) struct Ending {
     pods: BTreeMap<String, Value>,
     claims: BTreeMap<String, Value>,
@@ -43,7 +43,7 @@ impl Ending {
             .and_then(|status: &mut Map<_, _>| status.remove("conditions"));
         Ok(Ending {
             pods: by_name(list(kind::POD).await?, &pod),
-            // Whether a volume is there yet that nobody waits for is chance.
+            // It is chance whether a volume exists already that no pod waits for.
             claims: by_name(list(kind::CLAIM).await?, &|it| {
                 claim(it, what == Stateful::Resized)
             }),
@@ -56,7 +56,7 @@ impl Ending {
         })
     }
 
-    /// And why that is not what is wanted.
+    /// The state, and the reason why it is not the wanted one, if it is not.
     pub(super) fn judged(self, wanted: &Expected, what: Stateful) -> (Value, Option<String>) {
         let is_done = self.has_pods(wanted)
             && self.has_claims(wanted, what)
@@ -76,7 +76,7 @@ impl Ending {
         (now, flaw)
     }
 
-    /// A status is told within a second, and until then nothing else happens.
+    /// A status is written within a second, and until then nothing else happens.
     fn has_status(&self, wanted: &Expected) -> bool {
         let is_all = |count: &str| self.status[count] == wanted.pods.len();
         let mut claims = self.status["volumeClaims"].as_array().into_iter().flatten();
@@ -135,7 +135,8 @@ fn name(object: &Value) -> String {
         .to_owned()
 }
 
-/// One that is to go is not ready: else the beginning would look like the end, where another takes its place.
+/// A terminating pod does not count as ready: otherwise the beginning would look like the end when
+/// another pod takes its place.
 fn pod(pod: &Value) -> Value {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let is_ready = conditions.any(|c| c["type"] == "Ready" && c["status"] == "True");

@@ -1,10 +1,10 @@
-//! What each scenario comes to, whatever fault is injected.
+//! The result of each scenario, for any injected fault.
 
 use crate::stateful_set::manifest::{LARGER, SIZE, START};
 use crate::stateful_set::{REPLICAS, Stateful};
 use crate::world::{ONE, TWO};
 
-/// What it comes to.
+/// The result of a scenario.
 pub(super) struct Expected {
     /// Ordinals of the pods.
     pub(super) pods: &'static [usize],
@@ -25,7 +25,7 @@ pub(super) struct Expected {
     pub(super) most: usize,
 }
 
-/// Three pods of the first image, that nobody touches.
+/// Three pods of the first image, without any change.
 const REST: Expected = Expected {
     pods: &[0, 1, 2],
     claims: &[0, 1, 2],
@@ -138,7 +138,7 @@ impl Stateful {
         }
     }
 
-    /// What is there before.
+    /// The state before the change.
     pub(super) fn before(self) -> Expected {
         match self {
             Stateful::Created | Stateful::CreatedAtOnce => NOTHING,

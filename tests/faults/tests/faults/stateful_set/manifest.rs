@@ -30,7 +30,7 @@ impl Stateful {
         i64::from(self == Stateful::InPlace)
     }
 
-    /// Claims go with pods beyond what is wanted.
+    /// Claims are deleted with pods beyond the wanted number.
     pub(super) fn drops_claims(self) -> bool {
         matches!(
             self,

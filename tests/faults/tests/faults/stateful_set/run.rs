@@ -21,7 +21,7 @@ use crate::stateful_set::{SET, Stateful};
 use crate::world::{PATIENCE, World};
 use crate::{laws, run, volumes};
 
-/// A StatefulSet, what was there before it was acted on, and what its pods go through.
+/// A StatefulSet, the pods before the change, and the history of its pods.
 pub(crate) struct StatefulRun<'a> {
     pub(super) world: &'a World,
     what: Stateful,
@@ -235,7 +235,7 @@ impl StatefulRun<'_> {
         objects::delete(&self.world.client, &self.namespace, of_kind, name, &how).await
     }
 
-    /// How it is, and why that is not what is wanted.
+    /// The state, and the reason why it is not the wanted one, if it is not.
     async fn look_for(&self, wanted: Expected) -> Result<(Value, Option<String>)> {
         let ending = Ending::read(&self.world.client, &self.namespace, self.what).await?;
         Ok(ending.judged(&wanted, self.what))

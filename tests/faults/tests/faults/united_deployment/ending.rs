@@ -202,7 +202,7 @@ fn says(status: &Value, wanted: &Expected, all: usize) -> bool {
         && !is_unschedulable(status)
 }
 
-/// Whether the status has a subset without room.
+/// Whether the status has an unschedulable subset.
 fn is_unschedulable(status: &Value) -> bool {
     let subsets = status["subsetStatuses"].as_array().into_iter().flatten();
     let mut conditions =

@@ -1,5 +1,6 @@
-//! What the pod webhook costs whoever creates pods: how long the apiserver waits for its answers, by the apiserver's own histogram,
-//! and how often it is called for pods that nobody asked for.
+//! The cost of the pod webhook for clients that create pods: how long the apiserver waits for its
+//! answers, by the apiserver's own histogram, and how often it is called for pods that no
+//! SidecarSet or record selects.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds"
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
 const SETTLED: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Requests at once: no more than one that waits may be held up by others.
+/// Requests at once: so few that one that waits delays no others.
 const AT_ONCE: usize = 32;
 
 /// How many pods are created, and how fast.
@@ -43,18 +44,19 @@ pub(crate) struct Options {
     /// SidecarSets, of which two select the pods that are created last.
     #[arg(long, default_value_t = 200)]
     sidecar_sets: usize,
-    /// How often pods that SidecarSets select are created, in turns with pinned ones: for these the answer is found in one look, so
-    /// what is late of them is late by the apiserver and its machine.
+    /// How often pods that SidecarSets select are created, in turns with pinned ones. The webhook
+    /// answers for these at once, so their delays are those of the apiserver and its machine.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Let all pods run. Else only those do that are to get a record: a pod's way to Ready is five writes and what follows them, and
-    /// where nodes and control plane share few cores an answer of the webhook waits for these.
+    /// Let all pods run. Otherwise only pods that get a record run: a pod's way to Ready is five
+    /// writes and their consequences. If nodes and control plane share few cores, the webhook's
+    /// answers wait for these.
     #[arg(long)]
     all_run: bool,
-    /// Measure what is built for debugging: quick to try.
+    /// Measure the debug build: quick to try.
     #[arg(long)]
     unoptimised: bool,
-    /// Where what the programs say goes.
+    /// The directory of the programs' logs.
     #[arg(long, default_value = "target/bench-logs")]
     logs: PathBuf,
 }
@@ -90,7 +92,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A webhook configuration, as the chart brings it: the leader writes who is asked.
+/// A webhook configuration, as the chart installs it: the leader writes its entries.
 pub(crate) async fn make_configuration(stage: &Stage, kind: &str, name: &str) -> Result<()> {
     let empty = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "webhooks": [],
@@ -197,7 +199,7 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     .await?;
     delete(stage).await?;
     make_sidecar_sets(options.sidecar_sets, stage).await?;
-    // What their making was to the apiserver is over before it is asked how long it waits.
+    // The apiserver's work for their creation is over before its waits are measured.
     sleep(SETTLED).await;
     let (mut selected, mut pinned) = (Histogram::default(), Histogram::default());
     for _ in 0..options.rounds {
@@ -261,7 +263,7 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     program.stop().await
 }
 
-/// The StatefulSet, which nobody runs here; its owner reference.
+/// The StatefulSet, which no controller runs here; returns its owner reference.
 async fn make_set(stage: &Stage, pods: usize) -> Result<Value> {
     let of_clone_set = objects::clone_set(SET, pods, "db:1", &json!({}));
     let set = json!({
@@ -281,7 +283,8 @@ async fn make_set(stage: &Stage, pods: usize) -> Result<Value> {
     }]))
 }
 
-/// SidecarSets, of which two select pods that are yet to be created; the webhook is asked for them when this is done.
+/// Creates SidecarSets, two of which select pods that are created later. When this returns, the
+/// apiserver calls the webhook for these pods.
 async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
     for number in 0..count {
         let app = if number < 2 {
@@ -327,7 +330,7 @@ pub(crate) fn is_true(object: &Value, type_: &str) -> bool {
     })
 }
 
-/// Creates the pods at the rate that is asked for, and prints what the webhook took, which is returned, too.
+/// Creates the pods at the given rate; prints and returns the webhook's times.
 async fn create(
     options: &Options,
     stage: &Stage,
@@ -383,7 +386,7 @@ pub(crate) async fn delete(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// How long the apiserver has waited for webhooks that change what is created.
+/// How long the apiserver has waited for mutating webhooks of creations.
 #[derive(Debug, Default)]
 struct Histogram {
     calls: f64,

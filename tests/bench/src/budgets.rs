@@ -1,4 +1,5 @@
-//! What budgets cost on simulated nodes: the writes of a rollout in place that draws from one, beside the same without, and the memory of many.
+//! The cost of budgets on simulated nodes: the writes of a rollout in place that reserves from one,
+//! compared with a rollout without, and the memory of many budgets.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ use crate::phases::{
     self, NAMESPACE, PATIENCE, Phase, Place, Ports, Program, Recipe, Stage, begin,
 };
 
-/// What is measured.
+/// The options of the measurement.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Pods of the CloneSet.
@@ -29,7 +30,8 @@ pub(crate) struct Options {
     /// Simulated nodes.
     #[arg(long, default_value_t = 20)]
     nodes: usize,
-    /// Evictions one after the other, for each series: a hundredth of them is to be more than a few.
+    /// Evictions one after the other, for each series: enough that a hundredth of them is more than
+    /// a few.
     #[arg(long, default_value_t = 1_000)]
     evictions: usize,
     /// Budgets that are made beside.
@@ -38,13 +40,13 @@ pub(crate) struct Options {
     /// Pods that each of these selects, which run nowhere.
     #[arg(long, default_value_t = 20)]
     selected: usize,
-    /// Measure what is built for debugging: quick to try.
+    /// Measure the debug build: quick to try.
     #[arg(long)]
     unoptimised: bool,
     /// Where the figures go as JSON.
     #[arg(long, default_value = "target/bench-budgets.json")]
     json: PathBuf,
-    /// Where what the programs say goes.
+    /// The directory of the programs' logs.
     #[arg(long, default_value = "target/bench-logs")]
     logs: PathBuf,
 }
@@ -68,11 +70,11 @@ const NAME: &str = "web";
 const AT_ONCE: usize = 32;
 /// Pods of the CloneSet that no budget holds.
 const OTHERS: usize = 200;
-/// A CloneSet whose pods no budget holds.
+/// A CloneSet whose pods have no budget.
 const OTHER: &str = "other";
 /// How long after each.
 const BETWEEN: Duration = Duration::from_millis(50);
-/// How long until memory is looked at.
+/// The time until memory is read.
 const REST: Duration = Duration::from_secs(10);
 
 /// Measures.
@@ -223,7 +225,8 @@ fn many(number: usize) -> String {
     format!("budget-{number}")
 }
 
-/// Makes the pods that many budgets select. Nobody schedules them, so nobody writes to them.
+/// Creates the pods that many budgets select. They are not scheduled, so that nothing writes to
+/// them.
 async fn make_selected(options: &Options, stage: &Stage) -> Result<()> {
     let template = &objects::clone_set(NAME, 1, "web:1", &json!({}))["spec"]["template"];
     let pods = (0..options.budgets)

@@ -1,6 +1,8 @@
-//! What DaemonSets cost on many simulated nodes: the writes for each pod and of the status, as pods are made, updated in place and
-//! replaced, as many nodes join at once, as a job runs on all of them, and containers are restarted on request; what the controller
-//! holds for each node and pod; and which changes of nodes wake whom. For Berth, and for any other controller.
+//! The cost of DaemonSets on many simulated nodes. It measures the writes for each pod and of the
+//! status while pods are created, updated in place and replaced, while many nodes join at once,
+//! while a job runs on all of them, and while containers are restarted on request. It also measures
+//! the controller's memory for each node and pod, and which changes of nodes trigger reconciles.
+//! For Berth, and for any other controller.
 
 mod floor;
 mod job;
@@ -19,7 +21,7 @@ use serde::Serialize;
 use crate::admission::make_pod_configuration;
 use crate::phases::{self, Phase, Ports, Program, Recipe, Stage};
 
-/// What is measured.
+/// The options of the measurement.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Simulated nodes, of which each gets a pod.
@@ -31,7 +33,7 @@ pub(crate) struct Options {
     /// DaemonSets whose pods run on nodes with a label of their own.
     #[arg(long, default_value_t = 50)]
     sets: usize,
-    /// How long nodes do nothing but tell that they live, in seconds.
+    /// How long nodes send only heartbeats, in seconds.
     #[arg(long, default_value_t = 60)]
     heartbeats: u64,
     /// Containers to restart, each of another pod, and again with a pod that is out of service before; 0 for none.
@@ -41,20 +43,22 @@ pub(crate) struct Options {
     /// {health} and {webhook}.
     #[arg(long, value_name = "COMMAND")]
     peer: Option<String>,
-    /// What the other controller needs in the cluster: a file or directory of manifests, such as what `kubectl kustomize`
-    /// makes of its configuration. Its Deployment may be among them: nothing runs it.
+    /// The objects that the other controller needs in the cluster: a file or directory of
+    /// manifests, such as the output of `kubectl kustomize` for its configuration. Its Deployment
+    /// may be among them: no controller runs it.
     #[arg(long, value_name = "PATH", requires = "peer")]
     peer_manifests: Option<PathBuf>,
-    /// Where `berth-controller` and `simnode` are, in place of those that are built now: to measure those of another commit.
+    /// The directory of `berth-controller` and `simnode`, instead of building them now: to measure
+    /// those of another commit.
     #[arg(long, value_name = "DIRECTORY")]
     programs: Option<PathBuf>,
-    /// Measure what is built for debugging: quick to try.
+    /// Measure the debug build: quick to try.
     #[arg(long)]
     unoptimised: bool,
     /// Where the figures go as JSON.
     #[arg(long, default_value = "target/bench-daemonsets.json")]
     json: PathBuf,
-    /// Where what the programs say goes.
+    /// The directory of the programs' logs.
     #[arg(long, default_value = "target/bench-logs")]
     logs: PathBuf,
 }
@@ -76,7 +80,7 @@ struct Figures {
     lives: Vec<Life>,
 }
 
-/// What was measured of one controller.
+/// The measurements of one controller.
 #[derive(Debug, Serialize)]
 struct Life {
     subject: &'static str,
@@ -90,13 +94,13 @@ struct Subject {
     name: &'static str,
     words: Vec<String>,
     manifests: PathBuf,
-    /// By which its metrics know what looks at DaemonSets.
+    /// The name in its metrics of the part that reconciles DaemonSets.
     controller: &'static str,
     /// Simulated nodes answer to its way of stopping containers.
     restarts: bool,
 }
 
-/// What the controller holds at rest, KiB.
+/// The controller's memory at rest, KiB.
 #[derive(Debug, Serialize)]
 struct Held {
     moment: &'static str,
@@ -149,7 +153,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     };
     for subject in subjects(options, controller) {
         println!("{}: making etcd and kube-apiserver …", subject.name);
-        // The nodes come later: before, the controller is looked at without any.
+        // The nodes come later, because the controller is measured without any before.
         let mut stage = Stage::up(simnode, 0, &subject.manifests, &options.logs).await?;
         if figures.lives.is_empty() {
             figures.floor =
@@ -160,7 +164,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             .with_context(|| format!("with {}", subject.name))?;
         figures.lives.push(life);
         tokio::task::spawn_blocking(move || drop(stage)).await?;
-        // What was measured is kept, even if what comes next fails.
+        // Finished measurements are kept, even if the next one fails.
         std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
             .with_context(|| format!("cannot write {}", options.json.display()))?;
     }

@@ -1,5 +1,6 @@
-//! What a decision costs by itself: about one CloneSet of many pods, at each point of a rollout in place. Nothing runs beside it,
-//! and nothing is written: what a plan asks for is noted on the pods as the apiserver and a kubelet would.
+//! The cost of a decision by itself: about one CloneSet of many pods, at each point of a rollout in
+//! place. Nothing runs beside it, and nothing is written: the plan's writes are applied to the pods
+//! as the apiserver and a kubelet would do it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -156,7 +157,7 @@ impl World {
         Ok(plan)
     }
 
-    /// What the plan writes to pods, noted on them.
+    /// Applies the plan's writes to the pods.
     fn carry_out(&mut self, plan: &Plan) {
         for action in plan.actions() {
             let (target, conditions, patch) = match action {
@@ -178,7 +179,7 @@ impl World {
         }
     }
 
-    /// Their kubelets have seen what was written, and run the containers that the pods name.
+    /// The kubelets have seen the writes, and run the containers that the pods name.
     fn run_new_containers(&mut self) {
         for pod in &mut self.pods {
             let image = pod["spec"]["containers"][0]["image"].clone();
@@ -242,7 +243,7 @@ fn container(image: &Value, id: &str) -> Value {
     })
 }
 
-/// Notes what is written to a pod.
+/// Applies a write to a pod.
 fn note(pod: &mut Value, conditions: &[Condition], patch: &PodPatch) {
     for (field, changes) in [
         ("labels", &patch.labels),

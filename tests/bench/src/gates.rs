@@ -1,8 +1,10 @@
-//! When may the gate of a pod be opened again whose image changed? Trials on real kubelets, by hand and without a controller.
+//! When may the gate of a pod open again after its image has changed? Trials on real kubelets, by
+//! hand and without a controller.
 //!
-//! In each trial a pod is taken out of service, its image changes, and its gate is opened in one of several [`Way`]s. What is
-//! looked for is an instant at which the pod is Ready and does not run the new image. A kubelet repeats what it said last every ten
-//! seconds, where the server has something else by then: such a Ready, behind a closed gate, is counted by itself.
+//! In each trial a pod is taken out of service, its image changes, and its gate is opened in one of
+//! several [`Way`]s. The trial searches for an instant at which the pod is Ready and does not run
+//! the new image. A kubelet repeats its last status every ten seconds if the server's status
+//! differs: a Ready that comes from this, behind a closed gate, is counted by itself.
 
 mod case;
 mod trial;
@@ -23,7 +25,7 @@ use crate::median::median;
 use case::Case;
 use trial::{Trial, Way};
 
-/// What is tried.
+/// The options of the trials.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Trials of each case and way.
@@ -35,7 +37,7 @@ pub(crate) struct Options {
     /// Seconds for which pods are left alone before their images change. A kubelet that has looked at a pod just before takes longer.
     #[arg(long, default_value_t = 15)]
     rest: u64,
-    /// Only the cases whose names have this in them.
+    /// Only the cases whose names contain this.
     #[arg(long, default_value = "")]
     only: String,
     /// Where the figures go as JSON.
@@ -43,7 +45,7 @@ pub(crate) struct Options {
     json: PathBuf,
 }
 
-/// What came of all trials of a case in one way.
+/// The results of all trials of a case in one way.
 #[derive(Debug, Serialize)]
 struct Figures {
     case: &'static str,

@@ -1,4 +1,4 @@
-//! What Berth costs, measured: `make bench`. Figures are reported, never asserted.
+//! Measures the cost of Berth: `make bench`. Figures are reported, never asserted.
 
 mod admission;
 mod budgets;

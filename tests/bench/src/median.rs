@@ -1,6 +1,6 @@
-//! What stands for several runs.
+//! The value that stands for several runs.
 
-/// The median of what was measured.
+/// The median of the measurements.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,7 +1,8 @@
-//! On real nodes: how much memory the controller and a daemon take, and how long a change of image takes in place, by new
-//! pods, and by a bare patch of the pods, which is the kubelet's own restart and so the limit. The rounds alternate, so that a
-//! slow moment of the machine hits all alike. Then how long it takes until another replica leads, and what a daemon needs on a full node. Before that, what a call of
-//! host-local costs, beside the reference.
+//! On real nodes: the memory of the controller and of a daemon, and the time of an image's change
+//! in place, by new pods, and by a bare patch of the pods, which is the kubelet's own restart and
+//! so the limit. The rounds alternate, so that a slow moment of the machine affects all alike. Then
+//! the time until another replica leads, and the daemon's needs on a full node. Before that, the
+//! cost of a call of host-local, compared with the reference.
 
 mod full;
 mod memory;
@@ -18,7 +19,7 @@ use berth_e2e::site::Site;
 use clap::Args;
 use serde::Serialize;
 
-/// What is measured on real nodes.
+/// The options of the measurement on real nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Rounds of each kind.

@@ -1,5 +1,6 @@
-//! With many pods on simulated nodes: what each phase of a CloneSet's life costs, for Berth, for a bare loop that sends the same
-//! patches, and for any other controller. The subjects alternate, each on a fresh etcd and kube-apiserver.
+//! With many pods on simulated nodes: the cost of each phase of a CloneSet's life, for Berth, for a
+//! bare loop that sends the same patches, and for any other controller. The subjects alternate,
+//! each on a fresh etcd and kube-apiserver.
 
 mod audit;
 mod beside;
@@ -30,7 +31,7 @@ pub(crate) use program::{Place, Ports, Program, Recipe, berth};
 use record::Sample;
 pub(crate) use stage::{NAMESPACE, PATIENCE, SYSTEM, Stage};
 
-/// What is measured with simulated nodes.
+/// The options of the measurement with simulated nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Pods of the CloneSet.
@@ -42,7 +43,7 @@ pub(crate) struct Options {
     /// Rounds of each subject; the table has the medians.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
-    /// How long it is looked at while it is idle, in seconds.
+    /// How long the idle time is measured, in seconds.
     #[arg(long, default_value_t = 10)]
     idle: u64,
     /// Measure a bare loop, too, that sends the same patches at the same concurrency: the limit.
@@ -52,8 +53,9 @@ pub(crate) struct Options {
     /// {webhook}.
     #[arg(long, value_name = "COMMAND")]
     peer: Option<String>,
-    /// What the other controller needs in the cluster: a file or directory of manifests, such as what `kubectl kustomize`
-    /// makes of its configuration. Its Deployment may be among them: nothing runs it.
+    /// The objects that the other controller needs in the cluster: a file or directory of
+    /// manifests, such as the output of `kubectl kustomize` for its configuration. Its Deployment
+    /// may be among them: no controller runs it.
     #[arg(long, value_name = "PATH", requires = "peer")]
     peer_manifests: Option<PathBuf>,
     /// So many CloneSets more, created and rolled out at once; 0 for none.
@@ -71,16 +73,17 @@ pub(crate) struct Options {
     /// Pull an image on all nodes by an ImagePullJob, too.
     #[arg(long)]
     pull: bool,
-    /// Where `berth-controller` and `simnode` are, in place of those that are built now: to measure those of another commit.
+    /// The directory of `berth-controller` and `simnode`, instead of building them now: to measure
+    /// those of another commit.
     #[arg(long, value_name = "DIRECTORY")]
     programs: Option<PathBuf>,
-    /// Measure what is built for debugging: quick to try, and slower than what users install.
+    /// Measure the debug build: quick to try, and slower than the programs that users install.
     #[arg(long)]
     unoptimised: bool,
     /// Where the figures go as JSON.
     #[arg(long, default_value = "target/bench-phases.json")]
     json: PathBuf,
-    /// Where what the programs say goes.
+    /// The directory of the programs' logs.
     #[arg(long, default_value = "target/bench-logs")]
     logs: PathBuf,
 }
@@ -105,7 +108,7 @@ struct Life {
     memory: Vec<Sample>,
 }
 
-/// Who is measured.
+/// The controller or loop that is measured.
 enum Subject {
     Controller {
         name: &'static str,
@@ -158,7 +161,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                 round,
                 memory,
             });
-            // What was measured is kept, even if what comes next fails.
+            // Finished measurements are kept, even if the next one fails.
             std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
                 .with_context(|| format!("cannot write {}", options.json.display()))?;
         }

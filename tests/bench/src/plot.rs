@@ -13,7 +13,7 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What a picture is of.
+/// The titles of a picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Titles<'a> {
     pub(crate) picture: &'a str,

@@ -1,5 +1,6 @@
-//! What the chart's admission policies cost the apiserver at each status that another program writes: CPU for each write, without policies,
-//! with those that look at no status of pods, and with all of them, in turns.
+//! The cost of the chart's admission policies for the apiserver at each status that another program
+//! writes: CPU for each write, without policies, with the policies that match no status of pods,
+//! and with all of them, in turns.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,10 +41,10 @@ pub(crate) struct Options {
     /// Turns.
     #[arg(long, default_value_t = 5)]
     turns: usize,
-    /// Simulate nodes by what is built for debugging: quick to try.
+    /// Simulate nodes with the debug build: quick to try.
     #[arg(long)]
     unoptimised: bool,
-    /// Where what the programs say goes.
+    /// The directory of the programs' logs.
     #[arg(long, default_value = "target/bench-logs")]
     logs: PathBuf,
 }
@@ -118,7 +119,7 @@ fn pod(number: usize) -> Value {
            "spec": {"schedulerName": "nobody", "containers": containers}})
 }
 
-/// What a kubelet writes of such a pod, with this message.
+/// A kubelet's status of such a pod, with this message.
 fn status(message: &str) -> Value {
     let condition = |type_: &&str| json!({"type": type_, "status": "False", "reason": "Waits", "message": message});
     let conditions: Vec<_> = ["Initialized", "Ready", "ContainersReady", "PodScheduled"]

@@ -1,5 +1,6 @@
-//! What SidecarSets cost on simulated nodes: the writes for each pod whose sidecar gets another image, how much longer pods take that are
-//! updated one after the other than those that are patched by hand, and what a replica holds in memory that does not lead.
+//! The cost of SidecarSets on simulated nodes: the writes for each pod whose sidecar gets another
+//! image, the extra time of pods that are updated one after the other, compared with pods that are
+//! patched by hand, and the memory of a replica that does not lead.
 
 mod one_by_one;
 mod table;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use crate::admission;
 use crate::phases::{self, NAMESPACE, PATIENCE, Phase, Ports, Program, Recipe, SYSTEM, Stage};
 
-/// What is measured.
+/// The options of the measurement.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Pods whose sidecars get new images.
@@ -39,13 +40,13 @@ pub(crate) struct Options {
     /// How long their containers take to start, in seconds, beside those that start at once. A real kubelet takes about a second.
     #[arg(long, default_value_t = 1)]
     start_delay: u64,
-    /// Measure what is built for debugging: quick to try.
+    /// Measure the debug build: quick to try.
     #[arg(long)]
     unoptimised: bool,
     /// Where the figures go as JSON.
     #[arg(long, default_value = "target/bench-sidecars.json")]
     json: PathBuf,
-    /// Where what the programs say goes.
+    /// The directory of the programs' logs.
     #[arg(long, default_value = "target/bench-logs")]
     logs: PathBuf,
 }
@@ -139,7 +140,7 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
                 .context("one by one")?,
         );
     }
-    // One that had led in between would hold what a leader does.
+    // A replica that had led in between would have a leader's memory.
     ensure!(
         replicas.follower.reconciles().await == 0,
         "the replica that was to follow has led"
@@ -160,8 +161,8 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
 }
 
 impl Replicas {
-    /// Starts one after the other, so that it is known which one leads. The webhooks are those of the other: it is measured with what a
-    /// Service would send it half of.
+    /// Starts one replica after the other, so that the leader is known. The webhooks lead to the
+    /// other one, which is measured with all requests; a Service would send it half of them.
     async fn start(stage: &Stage, controller: &Path, logs: &Path) -> Result<Self> {
         admission::make_pod_configuration(stage).await?;
         let (own, ports) = (Ports::inside()?, Ports::open(stage)?);
@@ -192,7 +193,7 @@ fn sidecar_set(name: &str, spec: &Value) -> Value {
     set
 }
 
-/// Creates it, and waits until the webhook is asked.
+/// Creates the SidecarSet, and waits until the apiserver calls the webhook for it.
 async fn make_set(stage: &Stage, set: &Value) -> Result<()> {
     let made = objects::create(&stage.client, "", set).await?;
     let name = made["metadata"]["name"]
@@ -210,7 +211,8 @@ async fn make_set(stage: &Stage, set: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Creates pods of an app whose containers take so long to start, and waits until the SidecarSet of that name counts them all.
+/// Creates pods of an app whose containers take `delay` to start, and waits until the SidecarSet of
+/// that name counts them all.
 async fn make_pods(stage: &Stage, app: &str, pods: usize, delay: Duration) -> Result<()> {
     let template = &objects::clone_set(app, 1, "main:0", &json!({}))["spec"]["template"];
     stream::iter(0..pods)

@@ -1,5 +1,6 @@
-//! A day of churn, compressed: hundreds of CloneSets are scaled, updated, deleted and made anew, images are pulled ahead, pods and
-//! nodes are lost; at the end of each hour all is brought to the same state. Then memory and numbers of objects are to be those of the hour before.
+//! A day of churn, compressed: hundreds of CloneSets are scaled, updated, deleted and created anew,
+//! images are pulled ahead, pods and nodes are lost. At the end of each hour all objects are
+//! brought to the same state. Then memory and numbers of objects must be those of the hour before.
 
 mod churn;
 mod count;
@@ -18,7 +19,7 @@ use crate::plot::{self, Series, Titles};
 use churn::Churn;
 use count::Counts;
 
-/// What is churned.
+/// The options of the churn.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// How many hours are simulated.
@@ -36,13 +37,13 @@ pub(crate) struct Options {
     /// Where chance begins.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Measure what is built for debugging: quick to try.
+    /// Measure the debug build: quick to try.
     #[arg(long)]
     unoptimised: bool,
     /// Where the figures go as JSON; pictures go beside it.
     #[arg(long, default_value = "target/soak.json")]
     json: PathBuf,
-    /// Where what the programs say goes.
+    /// The directory of the programs' logs.
     #[arg(long, default_value = "target/soak-logs")]
     logs: PathBuf,
 }
@@ -60,9 +61,11 @@ struct Hour {
 
 /// Changes at once.
 const PARALLEL: usize = 8;
-/// What is still under way when all CloneSets are done, such as garbage collection, and the heap's giving back.
+/// The time for work that is still under way when all CloneSets are done, such as garbage
+/// collection and the return of heap memory.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Memory of the last quarter may be so much more than that of the second: what an allocator keeps or not.
+/// The allowed ratio of the memory of the last quarter to that of the second: an allocator may keep
+/// so much.
 const FLAT: f64 = 1.1;
 
 /// Churns.
@@ -191,7 +194,7 @@ fn draw(hours: &[Hour], json: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Memory is flat: what the controller needs in the last quarter it has needed in the second.
+/// Memory is flat: the controller needs in the last quarter as much as in the second.
 fn judge(hours: &[Hour]) -> Result<()> {
     let quarter = hours.len() / 4;
     let mean = |part: &[Hour]| {

@@ -1,5 +1,5 @@
-//! What a cluster has from the start beside its components: the default StorageClass, and the Services, the endpoints
-//! and the rights of cluster DNS and of metrics-server.
+//! The objects of a new cluster beside its components: the default StorageClass, and the Services,
+//! the endpoints and the rights of cluster DNS and of metrics-server.
 
 use crate::address;
 use serde_json::{Value, json};
@@ -163,7 +163,7 @@ pub(crate) fn corefile(kubeconfig: &str) -> String {
     )
 }
 
-/// The audit policy: who did what to which object, once per request.
+/// The audit policy: user, verb and object of each request, once per request.
 pub(crate) fn audit_policy() -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1",

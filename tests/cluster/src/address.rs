@@ -4,9 +4,11 @@ use std::net::Ipv4Addr;
 
 /// The control plane: the apiserver, the registry and cluster DNS listen here.
 pub const CONTROL_PLANE: Ipv4Addr = Ipv4Addr::new(10, 90, 0, 1);
-/// Stands for the host's loopback: what [`crate::Cluster::expose`] made reachable is reached here.
+/// Stands for the host's loopback: ports that [`crate::Cluster::expose`] made reachable are reached
+/// here.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 90, 0, 2);
-/// The range of strangers: the control plane answers for every address of it, so whoever calls from there may have many.
+/// The range of strangers: the control plane answers for every address of it, so that a caller from
+/// there may have many.
 pub const STRANGERS: &str = "10.91.0.0/24";
 /// The port of the apiserver at [`CONTROL_PLANE`].
 pub const APISERVER_PORT: u16 = 6443;

@@ -1,4 +1,5 @@
-//! The cgroups of a cluster: what belongs to it is in them, and nothing else is, so they say what to kill.
+//! The cgroups of a cluster. They contain the processes of the cluster and no others, so they show
+//! which processes to kill.
 //!
 //! `berth-NAME/system` holds the components; `berth-NAME/node-1` is the root of the first node's pods.
 
@@ -178,7 +179,8 @@ fn enable_controllers(path: &Path) -> Result<()> {
     .with_context(|| format!("cannot write {enable:?} to {}", file.display()))
 }
 
-/// What `cgroup.subtree_control` takes, which is all or nothing, to enable what a kubelet needs of these controllers.
+/// The value of `cgroup.subtree_control` that enables the available controllers that a kubelet
+/// needs. A write to it enables all of them or none.
 fn enabling(available: &str) -> String {
     let available: Vec<_> = available.split_whitespace().collect();
     let wanted = KUBELET_CONTROLLERS

@@ -23,10 +23,10 @@ use std::{
     thread,
 };
 
-/// What a cluster shall be.
+/// The options of a cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its name: up to 40 of `a-z`, `0-9` and `-`. The default is one that no other has.
+    /// Its name: up to 40 of `a-z`, `0-9` and `-`. The default is unique.
     pub name: String,
     /// How many nodes it has; with none it is a control plane alone.
     pub nodes: u8,
@@ -34,10 +34,11 @@ pub struct Options {
     pub audit: bool,
     /// Whether it has metrics-server, for autoscalers and `kubectl top`.
     pub metrics: bool,
-    /// Whether a cluster with nodes waits until no other process has one that waits its turn, so that tests that run
-    /// at once do not fight for a small machine. One process that wants two at once must not wait for the second.
+    /// Whether a cluster with nodes waits until no other process has such a waiting cluster, so
+    /// that tests that run at once do not compete for a small machine. A process that wants two
+    /// clusters at once must not wait for the second.
     pub wait_turn: bool,
-    /// What it runs; without it, what the environment asks for ([`Versions::asked`]).
+    /// The versions that it runs; without them, those in the environment ([`Versions::asked`]).
     pub versions: Option<Versions>,
 }
 
@@ -60,7 +61,7 @@ impl Default for Options {
     }
 }
 
-/// A running cluster. One that [`Cluster::up`] made ends when this is dropped.
+/// A running cluster. If [`Cluster::up`] made it, it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) settings: Settings,
@@ -72,7 +73,7 @@ pub struct Cluster {
     pub(crate) owned: Option<Owned>,
 }
 
-/// What only the process that made a cluster holds.
+/// The resources of only the process that made a cluster.
 #[derive(Debug)]
 pub(crate) struct Owned {
     _name: Lock,
@@ -80,8 +81,8 @@ pub(crate) struct Owned {
 }
 
 impl Cluster {
-    /// Brings a cluster up and returns when the apiserver and every node are ready. First removes what killed
-    /// processes left behind, and builds the programs if they are not in the cache.
+    /// Brings a cluster up and returns when the apiserver and every node are ready. First removes
+    /// the remains of killed processes, and builds the programs if they are not in the cache.
     ///
     /// # Errors
     /// Without root or a prerequisite, for a name in use, and when a component does not get ready; the error then has
@@ -229,7 +230,7 @@ impl Cluster {
             .collect()
     }
 
-    /// What it runs.
+    /// The versions that it runs.
     #[must_use]
     pub fn versions(&self) -> Versions {
         self.settings.versions
@@ -253,8 +254,9 @@ impl Cluster {
         &self.programs
     }
 
-    /// The registry as the host sees it. What is pushed here under `REPOSITORY:TAG` is what pods get for
-    /// `ANY.HOST/REPOSITORY:TAG`; [`Cluster::push_image`] knows Docker's short names too.
+    /// The registry as the host sees it. Pods that name `ANY.HOST/REPOSITORY:TAG` get the image
+    /// that is pushed here as `REPOSITORY:TAG`; [`Cluster::push_image`] knows Docker's short names
+    /// too.
     #[must_use]
     pub fn registry(&self) -> Registry {
         Registry::at(
@@ -269,7 +271,8 @@ impl Cluster {
         format!("{}:{}", address::CONTROL_PLANE, address::REGISTRY_PORT)
     }
 
-    /// Makes every node able to run this image under this name, whatever registry the name has, and gives its digest.
+    /// Makes every node able to run this image under this name, with any registry in the name, and
+    /// returns its digest.
     ///
     /// # Errors
     /// As for [`Registry::push`].

@@ -150,11 +150,11 @@ impl fmt::Display for Component {
     }
 }
 
-/// What command lines depend on.
+/// The settings that command lines depend on.
 pub(crate) struct Setting<'a> {
     /// The cluster's directory.
     pub(crate) directory: &'a Path,
-    /// What the cluster runs.
+    /// The versions that the cluster runs.
     pub(crate) versions: Versions,
     /// Whether the apiserver writes an audit log.
     pub(crate) audit: bool,
@@ -254,7 +254,8 @@ fn apiserver(file: &dyn Fn(&str) -> String, setting: &Setting<'_>) -> Vec<String
     if setting.audit {
         arguments.push(format!("--audit-policy-file={}", file("audit-policy.json")));
         arguments.push(format!("--audit-log-path={}", file("audit.log")));
-        // In MiB. Without it another file is begun after 100, and who reads the log loses what was in the first.
+        // In MiB. Without it the apiserver begins another file after 100 MiB, and readers of the
+        // log lose the first one.
         arguments.push("--audit-log-maxsize=100000".to_owned());
     }
     arguments
@@ -272,7 +273,8 @@ fn controller_manager(file: &dyn Fn(&str) -> String) -> Vec<String> {
         format!("--cluster-signing-cert-file={}", pki("ca.crt")),
         format!("--cluster-signing-key-file={}", pki("ca.key")),
         "--use-service-account-credentials=true".into(),
-        // Makes a directory for each claim of the default StorageClass, in what all nodes share.
+        // Makes a directory for each claim of the default StorageClass, in a directory that all
+        // nodes share.
         "--enable-hostpath-provisioner=true".into(),
     ]);
     arguments

@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Duration};
 /// How long a component may take to end after SIGTERM. The apiserver would wait a minute for its watches to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Connections are tracked as long as any rule needs it. This one stays, so that what was led elsewhere does not break when
-/// the rule for it goes.
+/// Connections are tracked as long as any rule needs it. This rule stays, so that diverted
+/// connections do not break when their rule is removed.
 const TRACKED: &str = "
     rule='FORWARD --match conntrack --ctstate ESTABLISHED'
     iptables --wait --check $rule 2>/dev/null || iptables --wait --append $rule";
@@ -101,8 +101,9 @@ impl Cluster {
         self.start(component)
     }
 
-    /// Leads a node's connections to the registry, those to come, to a port of the host that was made reachable with
-    /// [`Cluster::expose`], as that of a [`crate::Valve`]. That ends with the value, for connections to come.
+    /// Diverts a node's new connections to the registry to a port of the host that was made
+    /// reachable with [`Cluster::expose`], such as that of a [`crate::Valve`]. Dropping the value
+    /// ends that for new connections.
     ///
     /// # Errors
     /// When the rule for it cannot be made.

@@ -26,7 +26,7 @@ const LAYER_TYPE: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const SEARCH_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const BUSYBOX: &str = "/bin/busybox";
 
-/// What a layer adds to the files of an image.
+/// An entry that a layer adds to the files of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     Directory { mode: u32 },
@@ -45,7 +45,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// An image with nothing but `/tmp` and the users root and nobody.
+    /// An image with nothing but `/tmp` and the users 0 and 65534.
     #[must_use]
     pub fn scratch() -> Self {
         let text = |content: &str| Entry::File {
@@ -70,8 +70,8 @@ impl Image {
         }
     }
 
-    /// A web server that answers every request with `says`, on the port that `$PORT` names or 8080, and ends at once
-    /// when it is told to.
+    /// A web server that answers every request with `says`, on the port that `$PORT` names or 8080,
+    /// and ends at once at SIGTERM.
     ///
     /// # Errors
     /// When the program cannot be built.
@@ -98,7 +98,7 @@ impl Image {
         Ok(image.entrypoint(["/hello"]))
     }
 
-    /// The image of pod sandboxes: it sleeps, and reaps what is orphaned.
+    /// The image of pod sandboxes: it sleeps, and reaps orphaned processes.
     ///
     /// # Errors
     /// When the program cannot be built.
@@ -183,15 +183,15 @@ impl Image {
         self
     }
 
-    /// Puts what is added from here on into a layer of its own, so that what is below is stored and pulled once for
-    /// all images that share it.
+    /// Puts later additions into a layer of their own, so that the layers below are stored and
+    /// pulled once for all images that share them.
     #[must_use]
     pub fn layer(mut self) -> Self {
         self.layers.push(Vec::new());
         self
     }
 
-    /// What a container runs, before its arguments.
+    /// The command of a container, before its arguments.
     #[must_use]
     pub fn entrypoint<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         self.entrypoint = words.into_iter().map(Into::into).collect();
@@ -350,8 +350,8 @@ impl Registry {
         }
     }
 
-    /// Pushes the image to `REPOSITORY:TAG` of this registry, and gives its digest. Credentials are those that
-    /// `docker login` or `skopeo login` left.
+    /// Pushes the image to `REPOSITORY:TAG` of this registry, and returns its digest. Credentials
+    /// are those of `docker login` or `skopeo login`.
     ///
     /// # Errors
     /// When the registry refuses it; the error has skopeo's own words.
@@ -420,8 +420,8 @@ fn split_tag(name: &str) -> Result<(&str, &str)> {
     Ok((repository, tag))
 }
 
-/// What a node asks the cluster's registry for when a pod names this image: the registry stands for all others, so
-/// the host is left out, and Docker's short names are made long.
+/// The name that a node requests from the cluster's registry when a pod names this image: the
+/// registry stands for all others, so the host is left out, and Docker's short names are made long.
 #[must_use]
 pub fn mirrored_name(reference: &str) -> String {
     let (first, rest) = reference.split_once('/').unwrap_or(("", reference));

@@ -8,10 +8,10 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! Every cluster lives in network and mount namespaces of its own, so any number of them run at once with the same
-//! inner addresses; see [`address`]. From the host a cluster is reached through loopback alone: [`Cluster::kubeconfig`]
-//! and [`Cluster::registry`]. It ends when the [`Cluster`] is dropped; what a killed process left behind is removed by
-//! the next [`Cluster::up`].
+//! Every cluster lives in network and mount namespaces of its own, so any number of them run at
+//! once with the same inner addresses; see [`address`]. From the host a cluster is reached through
+//! loopback alone: [`Cluster::kubeconfig`] and [`Cluster::registry`]. It ends when the [`Cluster`]
+//! is dropped; the next [`Cluster::up`] removes the remains of a killed process.
 //!
 //! Needs root, cgroup v1 or v2, and the packages that `cluster install-prerequisites` installs.
 

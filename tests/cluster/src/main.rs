@@ -272,7 +272,7 @@ export PATH={}:$PATH
         cluster.registry().address,
         cluster.registry_inside()
     );
-    // Kept before it is said, for who reads may go away.
+    // Kept before the output, because its reader may go away.
     cluster.keep()?;
     Ok(io::stdout().write_all(said.as_bytes())?)
 }

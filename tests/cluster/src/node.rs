@@ -1,4 +1,5 @@
-//! A node's files: what of the file system is its own, and the configurations of its containerd and kubelet.
+//! A node's files: its own parts of the file system, and the configurations of its containerd and
+//! kubelet.
 
 use crate::{address, component::Place, namespace::OwnDirectory};
 use anyhow::{Context, Result};
@@ -9,8 +10,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a node has for itself, so that a DaemonSet's hostPath volumes find what they would on a machine of its own.
-/// `/run/netns` is among it, or the pods' network namespaces would outlive the cluster.
+/// The directories that a node has for itself, so that a DaemonSet's hostPath volumes find the same
+/// as on a machine of its own. `/run/netns` is among them, otherwise the pods' network namespaces
+/// would outlive the cluster.
 const OWN: [&str; 11] = [
     "/run/containerd",
     "/run/netns",
@@ -29,7 +31,8 @@ const CNI_PLUGINS: &str = "/usr/lib/cni";
 /// Where kube-controller-manager makes the directories of volumes.
 const VOLUMES: &str = "/tmp/hostpath_pv";
 
-/// The directories that all places of a cluster share, and no other cluster: those of the volumes.
+/// The directories that all nodes and the control plane of a cluster share, but no other cluster:
+/// those of the volumes.
 pub(crate) fn shared_directories(cluster: &Path) -> Vec<OwnDirectory> {
     vec![OwnDirectory {
         source: cluster.join("volumes"),
@@ -123,8 +126,9 @@ fn network(number: u8) -> Value {
 fn containerd(overlay: bool) -> String {
     let snapshotter = if overlay { "overlayfs" } else { "native" };
     let registry = format!("{}:{}", address::CONTROL_PLANE, address::REGISTRY_PORT);
-    // The socket of NRI is one for the whole machine, and two containerds that start at once would both bind it.
-    // Without CAP_SYS_RESOURCE nobody may lower an OOM score, and every sandbox would fail on it.
+    // NRI has one socket for the whole machine, and two containerds that start at once would both
+    // bind it. Without CAP_SYS_RESOURCE no process may lower an OOM score, and every sandbox would
+    // fail on it.
     format!(
         r#"version = 2
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
@@ -145,7 +149,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     )
 }
 
-/// Every registry is the cluster's own. With a server given, no registry outside of the cluster is asked.
+/// Every registry is the cluster's own. Because a server is given, containerd calls no registry
+/// outside of the cluster.
 fn registries() -> String {
     let registry = format!(
         "http://{}:{}",
@@ -172,7 +177,7 @@ fn kubelet(cluster: &Path, number: u8, cgroup_root: &str) -> Value {
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": cgroup_root,
         "failSwapOn": false,
-        // Since Kubernetes 1.35 a kubelet refuses cgroup v1 unless told otherwise.
+        // Since Kubernetes 1.35 a kubelet refuses cgroup v1 by default.
         "failCgroupV1": false,
         "oomScoreAdj": 0,
         "clusterDNS": [address::DNS_SERVICE],

@@ -86,7 +86,7 @@ impl Authority {
         )
     }
 
-    /// Issues what the control plane needs.
+    /// Issues the certificates that the control plane needs.
     pub(crate) fn issue_control_plane(&self) -> Result<()> {
         let addresses = [
             Ipv4Addr::LOCALHOST,

@@ -35,7 +35,7 @@ pub fn missing() -> Vec<&'static str> {
         .collect()
 }
 
-/// Installs what is missing with apt-get, and returns it.
+/// Installs missing packages with apt-get, and returns them.
 ///
 /// # Errors
 /// Where apt-get is missing or fails.

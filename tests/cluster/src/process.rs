@@ -39,7 +39,7 @@ impl Process {
         Ok(Self { pid, started })
     }
 
-    /// What `record` wrote, or nothing where there is no record.
+    /// The process that `record` wrote, or `None` without a record.
     pub(crate) fn recorded(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let (pid, started) = text.trim().split_once(' ')?;
@@ -49,7 +49,7 @@ impl Process {
         })
     }
 
-    /// Writes the process down, for later commands to find.
+    /// Writes the process's id and start time to a file, for later commands.
     pub(crate) fn record(self, file: &Path) -> Result<()> {
         fs::write(file, format!("{} {}\n", self.pid, self.started))
             .with_context(|| format!("cannot write {}", file.display()))

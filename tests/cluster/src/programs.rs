@@ -119,7 +119,7 @@ impl Programs {
 /// A binary of this workspace, built now if it is not up to date.
 ///
 /// # Errors
-/// When cargo fails; it has told why.
+/// When cargo fails; cargo has printed why.
 pub fn workspace_binary(binary: &str, release: bool) -> Result<PathBuf> {
     let mut binaries = workspace_binaries(&[binary], release)?;
     binaries
@@ -130,12 +130,13 @@ pub fn workspace_binary(binary: &str, release: bool) -> Result<PathBuf> {
 /// Binaries of this workspace, built now if they are not up to date.
 ///
 /// # Errors
-/// When cargo fails; it has told why.
+/// When cargo fails; cargo has printed why.
 pub fn workspace_binaries(wanted: &[&str], release: bool) -> Result<Vec<PathBuf>> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // What cargo tells the tests that it runs. Build scripts look at some of it, and all that depends on them would be built
-    // anew here, and then once more by the next cargo.
+    // The variables that cargo sets for the tests that it runs. Build scripts read some of them,
+    // and all crates that depend on these would be built anew here, and then once more by the next
+    // cargo.
     let told = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in told.filter(|name| {
         ["CARGO_PKG_", "CARGO_MANIFEST_"]
@@ -144,7 +145,8 @@ pub fn workspace_binaries(wanted: &[&str], release: bool) -> Result<Vec<PathBuf>
     }) {
         command.env_remove(name);
     }
-    // The whole workspace, of which only these are built: the features are then those of every other build.
+    // The whole workspace, although only these are built, so that the features are those of every
+    // other build.
     command.args([
         "build",
         "--quiet",
@@ -367,7 +369,7 @@ impl Source<'_> {
     }
 }
 
-/// Counts what `go build -v` says, and returns what is no progress but a complaint.
+/// Counts the lines of `go build -v`, and returns the complaints among them.
 fn show_progress(stderr: impl Read, title: &str) -> String {
     let (mut downloaded, mut compiled, mut complaints) = (0_u32, 0_u32, String::new());
     let mut shown = Instant::now();

@@ -18,7 +18,8 @@ use std::{
     path::Path,
 };
 
-/// Makes what listens at `target` in the namespace reachable at a loopback port of the host, and gives the port.
+/// Makes the program that listens at `target` in the namespace reachable at a loopback port of the
+/// host, and returns the port.
 pub(crate) fn into_cluster(
     cgroups: &Cgroups,
     namespace: &Namespace,
@@ -34,7 +35,8 @@ pub(crate) fn into_cluster(
     ))
 }
 
-/// Makes what listens at this port of the host's loopback reachable at [`address::HOST`] in the cluster.
+/// Makes the program that listens at this port of the host's loopback reachable at
+/// [`address::HOST`] in the cluster.
 pub(crate) fn to_host(
     cgroups: &Cgroups,
     namespace: &Namespace,

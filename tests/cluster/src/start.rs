@@ -1,4 +1,5 @@
-//! How a cluster comes up: what is made, what is started when, and what is waited for.
+//! The start of a cluster: its files, the order of its components, and the conditions that it waits
+//! for.
 
 use crate::{
     addons, address,
@@ -107,7 +108,7 @@ impl Cluster {
         self.wait_for_nodes()
     }
 
-    /// Starts what needs the apiserver, once it is ready.
+    /// Starts the components that need the apiserver, once it is ready.
     fn start_when_ready(&self) -> Result<()> {
         self.wait_for_apiserver()?;
         let class = addons::storage_class().to_string();
@@ -289,7 +290,7 @@ impl Cluster {
         Ok(answer.split(' ').nth(1) == Some("200"))
     }
 
-    /// What the logs of components that ended say last.
+    /// The last lines in the logs of components that ended.
     pub(crate) fn failures(&self) -> String {
         let mut text = format!("cluster {} did not come up", self.settings.name);
         for component in self.components() {

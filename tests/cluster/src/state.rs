@@ -1,8 +1,9 @@
-//! Clusters on this machine: their directories, who owns them, and what nobody owns any more.
+//! Clusters on this machine: their directories, their owners, and the leftovers without an owner.
 //!
-//! A cluster's directory has a lock file beside it. Who brings a cluster up holds the lock, and the kernel lets go of
-//! it however the holder ends. A cluster that outlives the command that made it is marked as kept, for this boot.
-//! What is neither locked nor kept is a leftover.
+//! A cluster's directory has a lock file beside it. The process that brings a cluster up holds the
+//! lock, and the kernel frees the lock when the process ends. A cluster that outlives the command
+//! that made it is marked as kept, for this boot. A cluster that is neither locked nor kept is a
+//! leftover.
 
 use crate::{cgroup::Cgroups, process::Process, versions::Versions};
 use anyhow::{Context, Result, bail};
@@ -19,7 +20,7 @@ use std::{
 const ROOT: &str = "/var/lib/berth-cluster";
 const KEPT: &str = "kept";
 
-/// What a cluster was made with, and where the host reaches it.
+/// The settings with which a cluster was made, and its addresses on the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) name: String,
@@ -168,7 +169,7 @@ fn lock_file(name: &str) -> PathBuf {
     Path::new(ROOT).join(format!("{name}.lock"))
 }
 
-/// Who wrote its id when it took the lock.
+/// The id of the process that took the lock.
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
@@ -234,7 +235,8 @@ pub fn remove_leftovers() -> Result<Vec<String>> {
     Ok(removed)
 }
 
-/// Ends every process of the cluster and removes all that it has. Whoever calls holds the cluster's lock.
+/// Ends every process of the cluster and removes all its files. The caller holds the cluster's
+/// lock.
 pub(crate) fn remove(name: &str) -> Result<()> {
     let (directory, cgroups) = (directory(name), Cgroups::of(name)?);
     cgroups

@@ -1,5 +1,5 @@
-//! A relay that lets through only as many bytes as it is allowed to, and counts them: between a registry and who pulls from
-//! it, so that a pull can be stopped in its middle.
+//! A relay that lets through only as many bytes as it is allowed to, and counts them. It stands
+//! between a registry and its client, so that a test can stop a pull in its middle.
 
 use std::{
     io::{self, Read, Write},
@@ -43,7 +43,7 @@ impl Valve {
         let shared = state.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // What cannot be reached is hung up on.
+                // If the target cannot be reached, the client's connection is closed.
                 let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, target))
                     .and_then(|to| connect(client, to, &shared));
             }
@@ -94,12 +94,12 @@ fn connect(client: TcpStream, server: TcpStream, state: &Arc<State>) -> io::Resu
     thread::spawn(move || {
         let _ = io::copy(&mut from_client, &mut to_server);
         left.store(true, Ordering::SeqCst);
-        // Wakes the other direction.
+        // Ends the read of the other direction.
         let _ = to_server.shutdown(Shutdown::Both);
     });
     thread::spawn(move || {
         let _ = pass(server, &client, &state, &gone);
-        // Whatever ended it, the other side is to know.
+        // In each case of an end, the other side must see it.
         let _ = client.shutdown(Shutdown::Both);
         state.connections.fetch_sub(1, Ordering::SeqCst);
     });

@@ -35,7 +35,7 @@ pub enum Containerd {
     V2_4,
 }
 
-/// What a cluster runs.
+/// The versions that a cluster runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     /// The version of every component of Kubernetes.

@@ -127,7 +127,7 @@ fn what_a_killed_owner_left_is_removed_and_what_was_kept_is_not() {
     // A zombie has no command line.
     let runs =
         || fs::read(apiserver.join("cmdline")).is_ok_and(|command_line| !command_line.is_empty());
-    // What becomes it has no command line at the very moment it does.
+    // A process has no command line at the very moment at which it becomes the program.
     while !runs() {
         assert!(
             owner.try_wait().unwrap().is_none(),

@@ -1,4 +1,4 @@
-//! A cluster of two nodes does what a cluster does, and gets over the loss of its parts.
+//! A cluster of two nodes works as a cluster, and recovers from the loss of its parts.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use berth_cluster::{Cluster, Component, Image, Options, Place, address};
@@ -13,7 +13,7 @@ const OBJECTS: &str = include_str!("objects.yaml");
 
 type Check = fn(&Cluster) -> Result<()>;
 
-/// One test, because the cluster is what takes time.
+/// One test, because making the cluster takes the time.
 #[test]
 fn two_nodes() {
     let cluster = Cluster::up(&Options {

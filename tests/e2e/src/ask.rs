@@ -51,10 +51,10 @@ pub enum Way {
     },
 }
 
-/// Who is to be asked: looked up before every request.
+/// The targets of requests: looked up before every request.
 pub type Targets = Arc<dyn Fn() -> Vec<Target> + Send + Sync>;
 
-/// Asks until it is told to stop.
+/// Sends requests until it is stopped.
 pub struct Asker {
     stop: watch::Sender<bool>,
     asked: Arc<Mutex<Requests>>,

@@ -1,5 +1,5 @@
-//! The demo: an image changed in place, and the same by new pods; then pods of StatefulSets that come back to their nodes,
-//! what there is of each node, and one application over three of them.
+//! The demo: an image changed in place, and the same by new pods; then pods of StatefulSets that
+//! come back to their nodes, the state of each node, and one application over three of them.
 
 mod nodes;
 pub mod report;
@@ -32,10 +32,10 @@ const NAME: &str = "web";
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks of the live table.
 const TICK: Duration = Duration::from_millis(100);
-/// How long pods are asked before and after a rollout, so that the table shows calm around it.
+/// How long pods get requests before and after a rollout, so that the table shows calm around it.
 const CALM: Duration = Duration::from_secs(1);
 
-/// What the demo is asked for.
+/// The options of the demo.
 #[derive(Debug, Args)]
 pub struct Options {
     /// With your own cluster (KUBECONFIG): a registry that you may push to and that its nodes pull from, as HOST[:PORT][/PATH].
@@ -55,10 +55,10 @@ pub struct Options {
     pods: usize,
 }
 
-/// Runs the demo and removes what it made.
+/// Runs the demo and removes the objects that it made.
 ///
 /// # Errors
-/// When something does not work; what was made is removed then, too.
+/// When a step fails; the objects are removed then, too.
 pub async fn run(options: &Options) -> Result<()> {
     let Some(context) = user_context()? else {
         println!(
@@ -91,7 +91,7 @@ pub async fn run(options: &Options) -> Result<()> {
     shown.and(removed)
 }
 
-/// Asks the user whether this cluster is the one that is meant.
+/// Asks the user whether the demo may use this cluster.
 fn agree(context: &UserContext, registry: &str, yes: bool) -> Result<()> {
     println!(
         "The demo installs Berth into the cluster of your current context, shows it, and removes it again:"
@@ -121,7 +121,7 @@ fn agree(context: &UserContext, registry: &str, yes: bool) -> Result<()> {
     Ok(())
 }
 
-/// The user may stop the demo at any time; what comes after it, removing what was made, still happens.
+/// The user may stop the demo at any time; the clean-up after it still happens.
 async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()> {
     let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::select! {
@@ -205,7 +205,7 @@ struct Demo<'a> {
     pods: usize,
 }
 
-/// A rollout and what it did.
+/// A rollout and its results.
 struct Shown {
     fates: Vec<Fate>,
     summary: Summary,
@@ -266,7 +266,8 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// Changes the image, shows the live table until the status says that it is done, and gives what happened.
+    /// Changes the image, shows the live table until the status says that the rollout is done, and
+    /// returns the results.
     async fn rollout(&self, image: &str, policy: &str) -> Result<Shown> {
         let client = self.site.client();
         let began = Instant::now();
@@ -341,7 +342,7 @@ impl Demo<'_> {
         }
     }
 
-    /// Compares each pod's image id with what its node says of the image.
+    /// Compares each pod's image id with the image's ids in its NodeImage.
     async fn verified(&self, record: &Record) -> Result<BTreeMap<String, verify::Verified>> {
         let client = self.site.client();
         let mut verified = BTreeMap::new();

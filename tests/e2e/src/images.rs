@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use berth_cluster::programs::workspace_binaries;
 use berth_cluster::{Image, Registry};
 
-/// The tag that the chart uses when it is told none.
+/// The tag that the chart uses by default.
 pub const TAG: &str = env!("CARGO_PKG_VERSION");
 /// The programs that have images; package, binary and image are named alike.
 const PROGRAMS: [&str; 2] = ["berth-controller", "berth-daemon"];

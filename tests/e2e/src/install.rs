@@ -23,7 +23,8 @@ fn chart() -> String {
         .to_string()
 }
 
-/// The chart keeps its CRDs when it is uninstalled: whoever made them for a moment removes them.
+/// The chart keeps its CRDs when it is uninstalled: a test that installed them for a while removes
+/// them.
 fn crd_names() -> impl Iterator<Item = String> {
     KINDS.iter().map(Kind::crd)
 }
@@ -31,7 +32,7 @@ fn crd_names() -> impl Iterator<Item = String> {
 /// Refuses a cluster that has Berth or OpenKruise already: neither is to be changed or removed.
 ///
 /// # Errors
-/// Names what is there.
+/// Names the objects that exist.
 pub async fn check_free(site: &Site) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(site.client().clone());
     for name in crd_names() {
@@ -142,7 +143,7 @@ pub async fn uninstall(site: &Site) -> Result<()> {
     released.map(|_| ())
 }
 
-/// Deletes an object; one that is not there is no error.
+/// Deletes an object; a missing object is no error.
 ///
 /// # Errors
 /// When the server refuses.

@@ -1,4 +1,4 @@
-//! Berth on a real cluster: what the demo and the end-to-end tests share.
+//! Berth on a real cluster: the parts that the demo and the end-to-end tests share.
 
 pub mod ask;
 pub mod demo;

@@ -8,14 +8,14 @@ use anyhow::Result;
 use crate::record::{Moment, Record, seconds};
 use crate::suite::broken;
 
-/// What must hold at every instant of a rollout.
+/// The limits that must hold at every instant of a rollout.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
     /// `replicas` less `maxUnavailable`: so many pods are available at least.
     pub available: usize,
     /// `minReadySeconds`: from when on a pod that serves counts as available.
     pub min_ready: Duration,
-    /// `replicas` plus `maxSurge`: so many pods exist at most, those on their way out apart.
+    /// `replicas` plus `maxSurge`: the maximum number of pods, without terminating ones.
     pub active: usize,
     /// The new revision, and `partition`: so many pods are not of it at least.
     pub kept: Option<(String, usize)>,
@@ -28,9 +28,9 @@ pub struct Violation {
     pub at: Duration,
     /// Which promise.
     pub promise: Promise,
-    /// What it allows.
+    /// The number that the limit allows.
     pub limit: usize,
-    /// What there was.
+    /// The number that was found.
     pub found: usize,
     /// All pods at that moment.
     pub pods: String,

@@ -133,7 +133,7 @@ pub async fn delete(
     Ok(())
 }
 
-/// Waits until there is no such object.
+/// Waits until the object does not exist.
 ///
 /// # Errors
 /// When it is there after `patience`.
@@ -281,7 +281,8 @@ pub fn again(object: &Value) -> Value {
     again
 }
 
-/// A CloneSet whose pods serve the name of their image. `rolling_update` is what is under `spec.updateStrategy.rollingUpdate`.
+/// A CloneSet whose pods serve the name of their image. `rolling_update` becomes
+/// `spec.updateStrategy.rollingUpdate`.
 pub fn clone_set(name: &str, replicas: usize, image: &str, rolling_update: &Value) -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1",
@@ -318,7 +319,7 @@ pub fn service(name: &str) -> Value {
     })
 }
 
-/// What changes the image of a CloneSet.
+/// The patch that changes the image of a CloneSet.
 pub fn image_patch(clone_set: &Value, image: &str) -> Value {
     let mut containers = clone_set["spec"]["template"]["spec"]["containers"].clone();
     containers[0]["image"] = image.into();

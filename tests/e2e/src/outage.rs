@@ -1,4 +1,5 @@
-//! What a client of a service saw: requests that failed, and whether it should have sent them.
+//! A client's view of a service: requests that failed, and whether the client should have sent
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ pub struct Request {
     pub done: Duration,
     /// Whether the client's last look at the EndpointSlices said `ready` for this pod's IP when it sent the request.
     pub called_ready: bool,
-    /// The answer's body, or what went wrong.
+    /// The answer's body, or the error.
     pub answer: Result<String, String>,
 }
 
@@ -25,7 +26,7 @@ pub struct Requests {
     latest: BTreeMap<String, Result<String, String>>,
 }
 
-/// What a client saw of one pod.
+/// A client's results of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Requests.
@@ -61,7 +62,7 @@ impl Requests {
         self.sent.is_empty()
     }
 
-    /// What was seen of each pod, by name, by requests sent at `from` or later and answered by `to`.
+    /// The results of each pod, by name, for requests sent at `from` or later and answered by `to`.
     pub fn by_pod(&self, from: Duration, to: Duration) -> BTreeMap<String, Seen> {
         let mut by_pod: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
         for request in self.sent.iter().filter(|r| r.sent >= from && r.done <= to) {

@@ -72,11 +72,11 @@ pub fn why_not_run(command: &str) -> Option<&'static str> {
 pub struct Page {
     /// Its path in the repository.
     pub name: String,
-    /// What it holds, in order.
+    /// Its parts, in order.
     pub parts: Vec<Part>,
 }
 
-/// What a page tells its readers to use.
+/// A manifest or a command that a page gives its readers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part {
     /// Whole objects in YAML.
@@ -90,7 +90,8 @@ pub enum Part {
     },
 }
 
-/// All pages: README, the documents, the chart's pages, and the definitions, whose descriptions have commands too.
+/// All pages: README, the documents, the chart's pages, and the definitions, because their
+/// descriptions have commands too.
 ///
 /// # Errors
 /// A page cannot be read.
@@ -169,7 +170,8 @@ fn of_block(language: &str, lines: &[&str]) -> Vec<Part> {
     }
 }
 
-/// A line with a prompt is a command, and what follows is what it prints. A command goes on after a backslash.
+/// A line with a prompt is a command, and the lines after it are its output. A command continues
+/// after a backslash.
 fn of_console(lines: &[&str]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut goes_on = false;
@@ -195,7 +197,7 @@ fn of_console(lines: &[&str]) -> Vec<Part> {
     parts
 }
 
-/// The commands between backticks. Two words, such as `kubectl drain`, name a command and are none.
+/// The commands between backticks. Two words, such as `kubectl drain`, only name a command.
 fn inline(text: &str) -> Vec<Part> {
     let mut found: Vec<Part> = Vec::new();
     for paragraph in text.split("\n\n") {

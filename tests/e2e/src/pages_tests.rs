@@ -1,4 +1,4 @@
-//! What is a command of a page, and where the program's commands are.
+//! Tests which texts of a page are commands, and where the program's commands are.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn notes_are_a_command_for_each_paragraph() {
     );
 }
 
-/// What no page has any more is no exception.
+/// An exception that no page contains any more is an error.
 #[test]
 fn each_command_not_run_is_on_a_page() {
     let pages = all().unwrap();

@@ -1,4 +1,4 @@
-//! A recorded pod watch, and what it says about every instant.
+//! A recorded pod watch, and the state at every instant.
 //!
 //! The server orders all changes of all pods, so a watch without a gap is the whole history: after each of its events the pods
 //! were in exactly the state that a [`Moment`] shows, and between two events nothing changed but the time.
@@ -13,7 +13,7 @@ pub fn seconds(duration: Duration) -> String {
     format!("{:.2} s", duration.as_secs_f64())
 }
 
-/// What one version of a pod says, as far as a rollout is judged by it.
+/// The parts of one version of a pod by which a rollout is judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodView {
     /// Uid: the pod's identity.
@@ -44,7 +44,7 @@ pub struct PodView {
     pub containers: BTreeMap<String, ContainerView>,
 }
 
-/// What one version of a pod says about one of its containers.
+/// The parts of one version of a pod about one of its containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerView {
     /// The image that the spec asks for.
@@ -161,11 +161,11 @@ pub const REVISION_LABEL: &str = "controller-revision-hash";
 pub struct Entry {
     /// When it arrived, since the record began.
     pub at: Duration,
-    /// What changed.
+    /// The change.
     pub change: Change,
 }
 
-/// What an event of the watch says.
+/// The content of a watch's event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The pod is new, or is now like this.
@@ -223,7 +223,7 @@ impl Record {
         &self.entries
     }
 
-    /// The record from this time on: it begins with what was true just before.
+    /// The record from this time on: it begins with the state just before.
     pub fn since(&self, from: Duration) -> Record {
         let before = self.entries.partition_point(|entry| entry.at < from);
         let mut state = self.replay();

@@ -1,4 +1,4 @@
-//! Where things run: a cluster that is made for them, or one that the user has.
+//! The cluster to run in: one that is made for the run, or the user's.
 
 use std::env;
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ impl Site {
         self.cluster.as_ref()
     }
 
-    /// `HOST/PATH` under which pods find what [`Site::push`] pushes.
+    /// The prefix `HOST/PATH` under which pods find the images of [`Site::push`].
     pub fn registry(&self) -> &str {
         &self.named
     }
@@ -145,7 +145,7 @@ impl Site {
         }
     }
 
-    /// Runs helm against the cluster, and gives what it prints.
+    /// Runs helm against the cluster, and returns its output.
     ///
     /// # Errors
     /// When helm is not there or fails; the error has its own words.
@@ -153,7 +153,7 @@ impl Site {
         self.run("helm", arguments)
     }
 
-    /// Runs kubectl against the cluster, and gives what it prints.
+    /// Runs kubectl against the cluster, and returns its output.
     ///
     /// # Errors
     /// When kubectl is not there or fails; the error has its own words.

@@ -1,8 +1,8 @@
 //! Tests that share one world, a cluster as a rule.
 //!
-//! On a machine with two processors and three nodes, a test may wait in vain for what has nothing to do with Berth. Where the
-//! suite allows it, one that fails is tried once more, alone, and the report tells of both. A promise that was seen broken
-//! ([`Broken`]) stays broken.
+//! On a machine with two processors and three nodes, a test may run into a timeout that Berth did
+//! not cause. If the suite allows it, a failed test is tried once more, alone, and the report has
+//! both results. A promise that a test saw broken ([`Broken`]) stays broken.
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ use tokio::sync::{Mutex, RwLock};
 
 use crate::record::seconds;
 
-/// A test in a world. It is told which try this is: 1, or 2.
+/// A test in a world. Its second argument is the number of the try: 1, or 2.
 pub type Test<W> = Box<dyn Fn(Arc<W>, u8) -> LocalBoxFuture<'static, Result<()>> + Send>;
 
-/// A promise of the product that was seen broken, by what happened: no second try takes that back.
+/// A promise of the product that a test saw broken: a second try does not revert that.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Broken(String);
@@ -40,20 +40,20 @@ pub enum Tries {
     Two,
 }
 
-/// Who else may be in the world during a test.
+/// Which other tests may be in the world during a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Company {
-    /// Other tests of this kind: each keeps to what is its own, and mostly waits.
+    /// Other tests of this kind: each keeps to its own objects, and mostly waits.
     Others,
-    /// Nobody: it breaks what others need, or measures what others change.
+    /// No other test: it breaks what others need, or measures what others change.
     None,
 }
 
-/// What the tests of a run share.
+/// The part that the tests of a run share.
 struct Shared<W> {
     /// The world, once a test needs it; a failure to bring it up is every test's.
     world: Mutex<Option<Result<Arc<W>, String>>>,
-    /// Read by those with company, written by those without. Whoever asks first is first.
+    /// Read by tests with company, written by tests without. The order of requests is kept.
     company: RwLock<()>,
     took: Mutex<Vec<(Duration, String)>>,
     failed: Mutex<Vec<String>>,
@@ -75,8 +75,8 @@ impl<W> Shared<W> {
 /// So many of the tests that took longest are named at the end.
 const LONGEST: usize = 20;
 
-/// Runs the tests that the command line chooses, begun in their order, in the world that `up` brings up; those that may have
-/// company, `at_once` at a time. The world ends before this returns.
+/// Runs the tests that the command line selects, started in their order, in the world that `up`
+/// brings up; those that allow company, `at_once` at a time. The world ends before this returns.
 pub fn run<W: Send + Sync + 'static>(
     up: fn() -> BoxFuture<'static, Result<W>>,
     at_once: usize,
@@ -192,8 +192,9 @@ async fn world<W>(
         .unwrap_or_else(|| Err("there is no world".to_owned()))
 }
 
-/// What failed, without what was logged meanwhile: said once more behind everything else, where a report that is cut has it.
-/// An error ends with a line that begins with the name of its test, and what follows it.
+/// The failure, without the log of the test: printed once more after all other output, so that a
+/// truncated report contains it. An error ends with a line that begins with the name of its test,
+/// and the lines after it.
 fn last_words(name: &str, error: &str) -> String {
     const MOST: usize = 2_000;
     let cause = error
@@ -203,7 +204,7 @@ fn last_words(name: &str, error: &str) -> String {
     format!("{name}: {cause}")
 }
 
-/// A panic is a failure like any other: what comes after the test still happens.
+/// A panic is a failure like any other: the steps after the test still happen.
 ///
 /// # Errors
 /// The test's own.

@@ -1,4 +1,4 @@
-//! Records what the server shows.
+//! Records the server's state over time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -263,7 +263,8 @@ impl ReadyIps {
                 };
             };
             if follow(&api, &labels, version, store).await.is_err() {
-                // Nothing is called ready any more: a request is not judged by what may be out of date.
+                // No address counts as ready any more, because requests must not be judged by an
+                // outdated state.
                 sink.lock().clear();
             }
         });
@@ -292,11 +293,11 @@ fn ready_ips(slice: &EndpointSlice) -> impl Iterator<Item = String> {
     ready.flat_map(|endpoint| endpoint.addresses.clone())
 }
 
-/// Hands every change after `version` to `store`, which is told whether the object is gone, without a gap, until the server
-/// says that there is one. A watch that ends goes on from what it told last.
+/// Hands every change after `version` to `store`, with whether the object is gone, without a gap,
+/// until the server reports a gap. A watch that ends continues from its last version.
 ///
 /// # Errors
-/// When the server does not know the version any more: what it told since then is lost.
+/// When the server does not know the version any more: the changes since then are lost.
 pub async fn follow<K>(
     api: &Api<K>,
     labels: &str,
@@ -310,7 +311,7 @@ where
     loop {
         let mut events = match api.watch(&params, &version).await {
             Ok(events) => events.boxed(),
-            // The same version is asked for again, so nothing is missed.
+            // Any other error requests the same version again, so that nothing is missed.
             Err(kube::Error::Api(status)) if status.code == 410 => {
                 bail!("version {version} is gone")
             }

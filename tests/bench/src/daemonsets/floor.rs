@@ -1,5 +1,5 @@
-//! The limit for nodes that join: as many join while nobody decides anything, and a bare loop makes the pod of each as soon as it is
-//! there.
+//! The limit for nodes that join: as many join while no controller decides, and a bare loop creates
+//! the pod of each as soon as the node exists.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -66,7 +66,8 @@ fn job() -> Value {
     })
 }
 
-/// Ends its pods, as kubelets do whose containers have ended: simulated ones run for ever.
+/// Ends its pods, as kubelets do after their containers have ended: simulated containers run for
+/// ever.
 async fn end_pods(client: &Client) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -83,7 +84,7 @@ async fn end_pods(client: &Client) -> Result<()> {
             others.len(),
             ended.len() + others.len()
         );
-        // Of those that run their kubelet has nothing more to say, which would take this back.
+        // The kubelet of a running pod has nothing more to report, so it does not revert this.
         let run = others
             .iter()
             .filter(|pod| pod["status"]["phase"] == "Running");

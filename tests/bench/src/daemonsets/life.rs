@@ -19,7 +19,7 @@ pub(super) const NAME: &str = "log";
 pub(super) const REST: Duration = Duration::from_secs(6);
 const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
 
-/// Measures the steps of its life, and what the controller holds before and after each.
+/// Measures the steps of its life, and the controller's memory before and after each.
 pub(super) async fn measure(
     stage: &mut Stage,
     program: &Program,
@@ -87,7 +87,7 @@ pub(super) async fn measure(
     Ok((held, steps))
 }
 
-/// Waits until the controller does what it is for: says of a DaemonSet that it has seen it.
+/// Waits until the controller works: it writes a DaemonSet's status.
 async fn warm_up(stage: &Stage) -> Result<()> {
     let set = daemon_set("first", &json!({}));
     let deadline = Instant::now() + Duration::from_secs(180);

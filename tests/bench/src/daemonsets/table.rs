@@ -7,8 +7,8 @@ use crate::phases::OWN_STATUSES;
 
 const MIB: f64 = 1024.0;
 
-/// The writes of a step: to pods, to their statuses, of NodeImages, of events, and all others but those of the statuses that are counted
-/// by themselves.
+/// The writes of a step: to pods, to their statuses, of NodeImages, of events, and all others
+/// except the statuses that have a count of their own.
 fn writes(step: &Step) -> [u64; 5] {
     const WRITES: [&str; 4] = ["create", "delete", "patch", "update"];
     let of = |resource: &str| {
@@ -38,7 +38,8 @@ fn writes(step: &Step) -> [u64; 5] {
     ]
 }
 
-/// For each controller tables of what was written, what it held, and who was woken; then how they compare.
+/// For each controller, tables of its writes, its memory, and its triggered reconciles; then a
+/// comparison.
 pub(super) fn text(figures: &Figures) -> String {
     let mut text = format!(
         "\n{} simulated nodes, {} processors{}\n",

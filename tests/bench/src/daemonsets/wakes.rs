@@ -16,7 +16,8 @@ use crate::phases::{NAMESPACE, PATIENCE, Program, Stage};
 
 const NODE: &str = "v1/Node";
 
-/// Counts looks after changes that concern nobody, and such as concern one DaemonSet of many.
+/// Counts reconciles after changes that concern no DaemonSet, and after changes that concern one of
+/// many.
 pub(super) async fn measure(
     stage: &Stage,
     program: &Program,
@@ -116,7 +117,7 @@ pub(super) async fn measure(
             change,
         )
         .await?;
-    // Nothing is to be done about it and no status changes, so whoever looks was woken by the node.
+    // This needs no write and changes no status, so each reconcile is triggered by the node.
     let not_ready = json!([{"type": "Ready", "status": "False"}]);
     let change = set_conditions(client, &second, &not_ready);
     wakes

@@ -1,4 +1,4 @@
-//! What may go wrong between an image's change and the new container.
+//! Disturbances between an image's change and the new container.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::trial::Way;
 use super::{NAMESPACE, NODES};
 
-/// A pod, and what befalls it or its node.
+/// A pod, and the disturbance of the pod or its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     Plain,
@@ -119,7 +119,7 @@ impl Case {
         })
     }
 
-    /// What befalls all nodes, at a moment from 0 to 1 of the time in which it matters.
+    /// Disturbs all nodes, at a moment from 0 to 1 of the time in which it matters.
     pub(super) async fn disturb(self, site: &Site, all: &Barrier, moment: f64) -> Result<()> {
         all.wait().await;
         let act: fn(&Cluster, Component) -> Result<()> = match self {
@@ -146,7 +146,7 @@ impl Case {
     }
 }
 
-/// Pushes what all trials need, and gives the digests by name.
+/// Pushes the images that all trials need, and returns the digests by name.
 pub(super) fn push_images(site: &Site) -> Result<BTreeMap<String, String>> {
     let mut digests = BTreeMap::new();
     let mut push = |name: &str, image: &Image| {

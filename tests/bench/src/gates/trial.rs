@@ -44,7 +44,7 @@ impl Way {
     }
 }
 
-/// What came of it.
+/// The result of a trial.
 pub(super) struct Trial {
     /// An instant at which the pod was Ready without the new image, after its gate was opened again.
     pub(super) early: Option<String>,

@@ -1,4 +1,4 @@
-//! A node with as many pods as a kubelet takes: what its daemon needs then.
+//! The needs of the daemon on a node with as many pods as a kubelet takes.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) async fn measure(site: &Site, pods: usize) -> Result<Vec<Resident>> {
     let mut set = objects::clone_set(NAME, pods, &site.image(images[0]), &rolling_update);
     let spec = &mut set["spec"]["template"]["spec"];
     spec["nodeSelector"] = json!({"kubernetes.io/hostname": node});
-    // A hundred probes a second would be most of what the node does.
+    // A hundred probes a second would be most of the node's work.
     if let Some(container) = spec["containers"][0].as_object_mut() {
         container.remove("readinessProbe");
     }

@@ -1,4 +1,4 @@
-//! What a call of `host-local` costs, beside the reference plugin on the same leases.
+//! The cost of a call of `host-local`, compared with the reference plugin on the same leases.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,14 +23,14 @@ const AT_ONCE: usize = 64;
 /// Names that the pods of the calls one by one have in turn.
 const PODS: usize = 10;
 
-/// Who is called, and how.
+/// The plugin to call, and its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Way {
     /// The reference.
     Reference,
-    /// Ours, for pods whose addresses end with them.
+    /// Berth's plugin, for pods whose addresses end with them.
     Ours,
-    /// Ours, for pods whose addresses are kept, and so written through to the disk.
+    /// Berth's plugin, for pods whose addresses are kept, and so synced to disk.
     OursKept,
     /// The same, with nothing written through (`sync: never`).
     OursKeptUnsynced,
@@ -43,7 +43,7 @@ const WAYS: [Way; 4] = [
     Way::OursKeptUnsynced,
 ];
 
-/// What was measured of one way with so many addresses held. Times are in milliseconds.
+/// The measurements of one way with so many addresses held. Times are in milliseconds.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figures {
     way: Way,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Options;
 
 const NAMESPACE: &str = "berth-bench";
-/// What the pods run before the first round.
+/// The image of the pods before the first round.
 const FIRST: &str = "hello:start";
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -40,7 +40,7 @@ pub(crate) struct Timed {
     pub(crate) seconds: f64,
 }
 
-/// What the rounds work on.
+/// The objects of the rounds.
 pub(crate) struct Bench<'a> {
     site: &'a Site,
     pods: usize,
@@ -170,8 +170,9 @@ impl<'a> Bench<'a> {
                 started.elapsed().as_secs_f64()
             }
         };
-        // What the round before left to do is not measured in the next. Kubelets look at their runtime once a second, and a
-        // round ends with such a look: the next one shall begin at any moment between two.
+        // The work that the round before left is not measured in the next. Kubelets read the
+        // runtime's state once a second, and a round ends with such a read: the next round must
+        // begin at any moment between two.
         tokio::time::sleep(Duration::from_secs_f64(8.0 + fastrand::f64())).await;
         Ok(Timed {
             way: way.name(),

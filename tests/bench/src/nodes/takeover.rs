@@ -1,4 +1,4 @@
-//! How long nothing is decided when the leader goes: from its end until another replica has made a pod.
+//! The time without decisions after the leader ends: until another replica has created a pod.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -36,7 +36,8 @@ pub(crate) const WAYS: [(&str, &str); 3] = [
     ("killed", "-KILL"),
     ("silent", "-STOP"),
 ];
-/// For so long both replicas have to be ready, for one that ends serves webhooks for some seconds more.
+/// How long both replicas must have been ready, because one that ends serves webhooks for some
+/// seconds more.
 const STEADY: Duration = Duration::from_secs(10);
 
 /// Ends the leader a few times.

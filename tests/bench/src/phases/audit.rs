@@ -1,4 +1,4 @@
-//! What a user asked of the apiserver, from its audit log.
+//! A user's requests to the apiserver, from its audit log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,13 +16,13 @@ pub(crate) struct Requests {
     pub(crate) all: BTreeMap<String, u64>,
     /// How many of them the apiserver refused, by code.
     pub(crate) refused: BTreeMap<u16, u64>,
-    /// When pod templates came to be judged, which is the first that is asked for a new revision.
+    /// When dry runs of pod templates arrived, the first request for a new revision.
     #[serde(skip)]
     pub(crate) judged: Vec<Timestamp>,
-    /// When statuses of DaemonSets and BroadcastJobs came to be written.
+    /// When writes of the statuses of DaemonSets and BroadcastJobs arrived.
     #[serde(skip)]
     pub(crate) told: Vec<Timestamp>,
-    /// How often NodeImages' statuses were written: by daemons, who are other users.
+    /// How often NodeImages' statuses were written: by daemons, which are other users.
     pub(crate) daemons: u64,
 }
 
@@ -64,7 +64,7 @@ struct Status {
     code: u16,
 }
 
-/// What a controller tells about what it owns, and what is held against the clock.
+/// The statuses of a controller's own objects, with the times of their writes.
 pub(crate) const OWN_STATUSES: [&str; 2] = ["daemonsets/status", "broadcastjobs/status"];
 const WRITES: [&str; 6] = [
     "create",
@@ -152,7 +152,7 @@ impl Log {
         }
     }
 
-    /// What this user has asked since the last look.
+    /// The requests of this user since the last call.
     pub(crate) fn since(&mut self, user: &str) -> Result<Requests> {
         let mut requests = Requests::default();
         let file = File::open(&self.path)

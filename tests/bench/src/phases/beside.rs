@@ -1,4 +1,4 @@
-//! Small CloneSets beside a large one that rolls out: whether they get their turn.
+//! Small CloneSets beside a large rollout: whether they get their turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use super::measure::{Phase, begin};
 use super::program::Program;
 use super::stage::{NAMESPACE, PATIENCE, Stage};
 
-/// How often it is looked whether a CloneSet was acted on: what is measured is when the watch told of it.
+/// How often the controller's reaction to a CloneSet is checked. The measured time is that of the
+/// watch's event.
 const LOOK: Duration = Duration::from_millis(2);
 /// Between two changes.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// When each revision was told of, by the name of the CloneSet that owns it; the latest counts.
+/// When each revision was seen, by the name of the CloneSet that owns it; the latest counts.
 type Seen = Arc<Mutex<BTreeMap<String, Timestamp>>>;
 
 /// A change of a small CloneSet: when it was asked for, when the apiserver had it, and when there was a revision of it.
@@ -40,7 +41,7 @@ fn name(number: usize) -> String {
     format!("small-{number}")
 }
 
-/// The small CloneSets, with a watch on what is made for them.
+/// The small CloneSets, with a watch on their revisions.
 pub(crate) struct Small {
     sets: usize,
     seen: Seen,
@@ -160,7 +161,8 @@ impl Small {
     }
 }
 
-/// How many seconds after the apiserver had each change the first request for it came: that its template be judged.
+/// How many seconds after the apiserver had each change its first request came: the dry run of its
+/// template.
 fn acted_on(changes: &[Change], requests: &Requests) -> Result<Vec<f64>> {
     let of_change = |change: &Change| {
         let of_it = requests

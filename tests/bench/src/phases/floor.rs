@@ -27,7 +27,7 @@ struct Loop {
     client: Client,
     writes: Semaphore,
     pods: Arc<Store<Pod>>,
-    /// Counts what the store is told.
+    /// Counts the events of the store.
     news: watch::Receiver<u64>,
     wanted: usize,
     /// So many pods are updated at once.
@@ -99,7 +99,7 @@ impl Loop {
         })
     }
 
-    /// Does something for every pod, for so many at once.
+    /// Calls `one` for every pod, for so many at once.
     async fn all(&self, at_once: usize, one: impl AsyncFn(usize) -> Result<()>) -> Result<()> {
         futures::stream::iter(0..self.wanted)
             .map(|number| one(number))

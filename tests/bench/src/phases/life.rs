@@ -94,7 +94,7 @@ pub(crate) async fn run(
         .await
         .is_ok();
     program = Program::start(recipe, stage, ports)?;
-    // What a process has used before it was begun with is nothing.
+    // Usage of a process before this moment does not count.
     let phase = begin(stage, Some(&program)).await?;
     // Some controllers have webhooks without which nothing can be changed.
     let deadline = Instant::now() + PATIENCE;
@@ -143,7 +143,7 @@ pub(crate) async fn run(
     Ok(phases)
 }
 
-/// Waits until the controller does what it is for: makes a pod, and takes it away again.
+/// Waits until the controller works: it creates a pod, and deletes it again.
 async fn warm_up(stage: &Stage) -> Result<()> {
     let set = objects::clone_set("first", 1, "first:1", &json!({}));
     let deadline = Instant::now() + Duration::from_secs(180);

@@ -1,4 +1,4 @@
-//! Many CloneSets at once: whether each gets its share, and what so many pods cost.
+//! Many CloneSets at once: whether each gets its share, and the cost of so many pods.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::measure::{Phase, begin};
 use super::program::Program;
 use super::stage::{NAMESPACE, PATIENCE, Stage};
 
-/// How often a CloneSet is looked at.
+/// How often a CloneSet is read.
 const LOOK: Duration = Duration::from_millis(250);
 
 fn name(number: usize) -> String {

@@ -10,7 +10,7 @@ use super::process;
 use super::program::Program;
 use super::stage::{Look, Stage};
 
-/// What a phase took.
+/// The measurements of a phase.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Phase {
     pub(crate) subject: String,
@@ -37,7 +37,7 @@ pub(crate) struct Phase {
     pub(crate) each: Vec<f64>,
 }
 
-/// What a phase begins with.
+/// The values at the beginning of a phase.
 pub(crate) struct Begun {
     started: Instant,
     began: f64,
@@ -45,7 +45,8 @@ pub(crate) struct Begun {
     reconciles: u64,
 }
 
-/// After a phase, what is still under way is waited for and counts as well; its time does not.
+/// After a phase, work that is still under way gets so much time. It counts as well; its time does
+/// not.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Begins a phase of a subject, which may be a process.

@@ -1,18 +1,18 @@
-//! What a process of this machine has used, from `/proc`.
+//! The usage of a process of this machine, from `/proc`.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// What a process holds and has used.
+/// The memory and the usage of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Used {
     /// CPU seconds since its start, its own and the kernel's for it.
     pub(crate) cpu: f64,
     /// Resident memory, KiB.
     pub(crate) resident: u64,
-    /// What of it is no file's: heap and stacks, KiB.
+    /// Its memory that is no file's: heap and stacks, KiB.
     pub(crate) anonymous: u64,
     /// The most that it was since the last [`forget_peak`], KiB.
     pub(crate) peak: u64,

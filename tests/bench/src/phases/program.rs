@@ -22,7 +22,7 @@ pub(crate) struct Recipe {
     /// The command and its arguments, with `{kubeconfig}`, `{metrics}`, `{health}`, `{webhook}` (ports) and `{host}` (the address
     /// at which the apiserver reaches this machine) to be filled in.
     pub(crate) words: Vec<String>,
-    /// Where what it says is added.
+    /// The file to which its output is appended.
     pub(crate) log: PathBuf,
 }
 
@@ -76,8 +76,9 @@ impl Ports {
         Ok(ports)
     }
 
-    /// What of [`berth`]'s command makes the apiserver reach the webhooks at these ports, whichever the controller itself listens on:
-    /// replicas say one address, as behind a Service.
+    /// Changes [`berth`]'s command so that the apiserver reaches the webhooks at these ports,
+    /// whichever the controller itself listens on: all replicas report one address, as behind a
+    /// Service.
     pub(crate) fn reached_at(self, words: Vec<String>) -> Vec<String> {
         let host = format!("{WEBHOOK_HOST}:{}", self.webhook);
         words
@@ -182,7 +183,7 @@ impl Program {
         Ok(())
     }
 
-    /// What it holds and has used.
+    /// Its memory and usage.
     pub(crate) fn used(&self) -> Result<Used> {
         process::used(self.id()?)
     }
@@ -209,7 +210,7 @@ impl Program {
         }
     }
 
-    /// How many reconciles it counts; 0 where it tells nothing.
+    /// The number of reconciles in its metrics; 0 without metrics.
     pub(crate) async fn reconciles(&self) -> u64 {
         self.metrics()
             .await

@@ -1,4 +1,4 @@
-//! What a subject holds in memory all along.
+//! A record of a subject's memory over time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::process;
 
-/// How often it is looked at.
+/// How often the memory is read.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// Resident memory, in KiB, at so many seconds since the beginning.

@@ -1,5 +1,5 @@
-//! What every subject works on: etcd and kube-apiserver alone, with simulated nodes. Fresh for each, so that nothing of one
-//! subject is in the way of the next.
+//! The stage of every subject: etcd and kube-apiserver alone, with simulated nodes. It is fresh for
+//! each subject, so that no remains of one disturb the next.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ use super::audit::{Log, Requests};
 use super::process::{self, Used};
 use super::record::Record;
 
-/// The user that the audit log is read for. Who else writes is not counted.
+/// The user whose requests the audit log is read for. Other users' writes do not count.
 pub(crate) const USER: &str = "bench:subject";
 /// Where the pods are.
 pub(crate) const NAMESPACE: &str = "bench";
@@ -36,7 +36,7 @@ pub(crate) struct Stage {
     pub(crate) client: Client,
     /// Of [`USER`].
     pub(crate) kubeconfig: PathBuf,
-    /// What the subject holds in memory.
+    /// The subject's memory over time.
     pub(crate) record: Arc<Record>,
     log: Log,
     simnode: Child,
@@ -44,7 +44,7 @@ pub(crate) struct Stage {
     etcd: u32,
 }
 
-/// What a stage has beside etcd, kube-apiserver and simulated nodes.
+/// The extras of a stage beside etcd, kube-apiserver and simulated nodes.
 #[derive(Debug, Clone, Copy)]
 struct Extras {
     /// kube-controller-manager.
@@ -53,7 +53,7 @@ struct Extras {
     audit: bool,
 }
 
-/// CPU seconds of the control plane so far, and what the subject has used.
+/// CPU seconds of the control plane so far, and the subject's usage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) subject: Used,
@@ -63,7 +63,7 @@ pub(crate) struct Look {
 }
 
 impl Stage {
-    /// Makes one, with these manifests. What its programs say goes into files in `logs`.
+    /// Makes a stage, with these manifests. The programs' output goes into files in `logs`.
     pub(crate) async fn up(
         simnode: &Path,
         nodes: usize,
@@ -83,7 +83,7 @@ impl Stage {
         .await
     }
 
-    /// The same, where nobody counts requests: the apiserver has no log of them to write.
+    /// The same without counting requests: the apiserver has no log of them to write.
     pub(crate) async fn unaudited(
         simnode: &Path,
         nodes: usize,
@@ -206,7 +206,7 @@ impl Stage {
         })
     }
 
-    /// What was used so far; of the subject, if it is a process.
+    /// The usage so far; that of the subject, if it is a process.
     pub(crate) fn look(&self, subject: Option<u32>) -> Result<Look> {
         let cpu = |pid| process::used(pid).map(|used| used.cpu);
         Ok(Look {
@@ -217,7 +217,7 @@ impl Stage {
         })
     }
 
-    /// What the subject has asked since the last call.
+    /// The subject's requests since the last call.
     pub(crate) fn requests(&mut self) -> Result<Requests> {
         self.log.since(USER)
     }
@@ -262,7 +262,7 @@ fn subject_kubeconfig(admin: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// A port that nobody listens on.
+/// A free port.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

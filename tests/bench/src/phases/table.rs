@@ -6,7 +6,7 @@ use super::Figures;
 use super::measure::Phase;
 use crate::median::median;
 
-/// What was measured of one subject's phase, in all rounds.
+/// The measurements of one subject's phase, in all rounds.
 pub(crate) struct Of<'a>(Vec<&'a Phase>);
 
 impl<'a> Of<'a> {
@@ -38,7 +38,7 @@ pub(crate) fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str
 
 const MIB: f64 = 1024.0;
 
-/// A table for each subject, what of it was asked, and how the subjects compare.
+/// For each subject a table and its requests, then a comparison.
 pub(crate) fn text(figures: &Figures) -> String {
     let mut text = format!(
         "\n{} pods on {} simulated nodes, {} processors{}:\n",

@@ -20,10 +20,10 @@ use crate::phases::{NAMESPACE, PATIENCE, Stage};
 
 const NAME: &str = "one-by-one";
 const SIDECAR: &str = "sidecar";
-/// What a round leaves to do is not measured in the next.
+/// The work that a round leaves is not measured in the next.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What all rounds took.
+/// The times of all rounds.
 #[derive(Debug, Serialize)]
 pub(super) struct Timed {
     pub(super) pods: usize,

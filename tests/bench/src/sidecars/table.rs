@@ -33,7 +33,7 @@ fn writes(update: &Update) -> [u64; 4] {
     ]
 }
 
-/// A table of the updates, what was asked in each, and what there is beside.
+/// A table of the updates, the requests in each, and the other figures.
 pub(super) fn text(figures: &Figures) -> String {
     let mut text = format!(
         "\n{} pods on {} simulated nodes, {} processors{}; writes for each pod, but for those of the SidecarSet's status:\n\n\

@@ -10,7 +10,7 @@ use super::{Replicas, Update, make_pods, make_set, sidecar_set, until_updated};
 use crate::admission;
 use crate::phases::{NAMESPACE, Stage, begin};
 
-/// What kind of container a sidecar is, and how it gets its image.
+/// The kind of container of a sidecar, and the way it gets its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// A container that restarts with the new image.
@@ -84,7 +84,7 @@ pub(super) async fn measure(
     Ok(updates)
 }
 
-/// What the status says is so in the pods themselves.
+/// Checks that the pods have the images that the status reports.
 async fn ensure_images(stage: &Stage, way: Way, image: &str) -> Result<()> {
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     for pod in &pods {

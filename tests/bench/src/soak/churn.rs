@@ -1,4 +1,4 @@
-//! What happens in an hour.
+//! The changes of an hour.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::phases::{NAMESPACE, Stage};
 const REPLICAS: usize = 3;
 /// Every so many-th CloneSet's pods have claims.
 const CLAIMS: usize = 10;
-/// What is kept of old revisions.
+/// The number of old revisions to keep.
 const HISTORY: usize = 3;
 /// At most so many jobs pull at a time.
 const JOBS: usize = 10;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) enum Change {
     Scale(usize, usize),
     Image(usize, u32),
-    /// The n-th pod of a CloneSet is told to go.
+    /// A user requests the deletion of the n-th pod of a CloneSet.
     Ask(usize, usize),
     /// It is deleted by somebody else.
     Delete(usize, usize),
@@ -41,7 +41,7 @@ pub(crate) enum Change {
     Pull(usize, u32),
     /// It is deleted.
     PullNoMore(usize),
-    /// A node goes with its pods, and comes back.
+    /// A node is deleted with its pods, and comes back.
     Lose(usize),
 }
 
@@ -117,7 +117,7 @@ impl Churn {
         })
     }
 
-    /// What happens next, by chance.
+    /// The next change, at random.
     pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> Change {
         let set = random.usize(0..self.sets);
         match random.u32(0..100) {
@@ -292,7 +292,7 @@ impl Churn {
             .await
     }
 
-    /// Holds the numbers of an hour's end against what there must be.
+    /// Compares the numbers at the end of an hour with the wanted ones.
     pub(crate) fn check(&self, counts: &Counts) -> Result<()> {
         let with_claims = self.sets.div_ceil(CLAIMS);
         let wanted = Counts {
@@ -303,7 +303,8 @@ impl Churn {
             node_images: self.nodes.len(),
             entries: 0,
             jobs: 0,
-            // Those of its last round each CloneSet and each NodeImage keeps until it is looked at again.
+            // Each CloneSet and each NodeImage keeps the expectations of its last round until its
+            // next reconcile.
             awaited: counts.awaited.min(self.sets + self.nodes.len()),
         };
         ensure!(*counts == wanted, "there are {counts:?}, not {wanted:?}");

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::churn::JOB;
 use crate::phases::{NAMESPACE, Program, Stage};
 
-/// What could grow.
+/// The numbers that could grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) pods: usize,

@@ -1,6 +1,6 @@
-//! `clock FILE PROGRAM [ARGUMENT…]`: runs a program whose time of day is off by as many seconds as the file says, which may
-//! change at any time; without the file it is the machine's own. Its monotonic clock is left alone, as it is where somebody
-//! sets a clock.
+//! `clock FILE PROGRAM [ARGUMENT…]`: runs a program whose time of day is off by as many seconds as
+//! the file contains, which may change at any time; without the file it is the machine's own. Its
+//! monotonic clock is left alone, as it is when a user sets a clock.
 //!
 //! Nothing can be preloaded into a static program, and it asks the kernel's page (the vDSO) for the time, not the kernel. So
 //! this traces it: it hides that page when the program begins, and then sets the answer of each `clock_gettime`.

@@ -1,5 +1,6 @@
-//! A web server that answers every request with the content of `/etc/image`, for tests that ask a pod which image it
-//! runs. With the argument `once` it prints that and ends, as a job does. As the first process of a container it has to take SIGTERM itself, and ends at once.
+//! A web server that answers every request with the content of `/etc/image`, for tests that check
+//! which image a pod runs. With the argument `once` it prints that and ends, as a job does. As the
+//! first process of a container it has to handle SIGTERM itself, and ends at once.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::{

@@ -1,4 +1,5 @@
-//! Holds a pod's namespaces: sleeps until told to end, and reaps the orphans that a shared process namespace leaves it.
+//! Holds a pod's namespaces: sleeps until SIGTERM or SIGINT, and reaps the orphans of a shared
+//! process namespace.
 
 use nix::{
     sys::{

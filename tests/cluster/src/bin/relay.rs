@@ -40,7 +40,8 @@ fn main() -> Result<()> {
     }
 }
 
-/// Returns when both sides have ended. What cannot be reached is hung up on.
+/// Returns when both sides have ended. If the target cannot be reached, the client's connection is
+/// closed.
 fn join(client: &TcpStream, target: SocketAddr) -> io::Result<()> {
     let server = TcpStream::connect(target).inspect_err(|error| eprintln!("{target}: {error}"))?;
     client.set_nodelay(true)?;
@@ -52,7 +53,7 @@ fn join(client: &TcpStream, target: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes on what one side says until it ends, and then the end.
+/// Passes on one side's bytes until it ends, and then the end.
 fn pass(mut from: &TcpStream, mut to: &TcpStream) {
     let ended = io::copy(&mut from, &mut to).is_ok();
     let _ = to.shutdown(Shutdown::Write);

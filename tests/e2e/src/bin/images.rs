@@ -18,7 +18,7 @@ struct Arguments {
     /// Speak HTTP to that registry.
     #[arg(long)]
     plain_http: bool,
-    /// The images' tag; the chart uses this one when it is told none.
+    /// The images' tag, by default the one that the chart uses by default.
     #[arg(long, default_value = TAG)]
     tag: String,
 }

@@ -1,4 +1,4 @@
-//! What a rollout did to each pod, as tables.
+//! The effects of a rollout on each pod, as tables.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct Evidence<'a> {
     pub verified: BTreeMap<String, Verified>,
 }
 
-/// What became of one pod: the same one with another image, or another one in its place.
+/// The effect on one pod: the same pod with another image, or another pod in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fate {
     /// The pod before, if there was one.
@@ -30,7 +30,7 @@ pub struct Fate {
     pub after: Option<PodView>,
     /// Containers restarted in the pod after.
     pub restarts: i32,
-    /// What the pods answered, in order.
+    /// The answers of the pods, in order.
     pub answers: Vec<String>,
     /// Without an answer over HTTP.
     pub silent: Duration,
@@ -58,7 +58,7 @@ impl Fate {
 }
 
 impl Evidence<'_> {
-    /// One entry for each pod. A pod that went is paired with the one that came for it: the first with the first.
+    /// One entry for each pod. Deleted pods are paired with new ones: the first with the first.
     pub fn fates(&self) -> Vec<Fate> {
         let rollout = self.record.since(self.from);
         let start: Vec<PodView> = rollout

@@ -1,4 +1,4 @@
-//! A table that changes while it is looked at; without a terminal, a line for each change.
+//! A table that changes while a user reads it; without a terminal, a line for each change.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -13,7 +13,7 @@ pub struct Screen {
     terminal: bool,
     /// Lines that the next table is written over.
     height: usize,
-    /// Without a terminal: what was said last, by pod.
+    /// Without a terminal: the last line of each pod.
     said: BTreeMap<String, String>,
 }
 
@@ -24,7 +24,7 @@ pub struct Line {
     pub pod: String,
     /// Its node.
     pub node: String,
-    /// What it answers, or that it does not.
+    /// Its answer, or that it gives none.
     pub answer: String,
     /// In service or not, and why.
     pub state: &'static str,
@@ -114,7 +114,8 @@ impl Screen {
             ]
         }));
         let table = aligned(&rows);
-        // Up to the first line of the last table, and each line cleared to its end; what is below is cleared, too.
+        // Up to the first line of the last table, and each line cleared to its end; the lines below
+        // are cleared, too.
         let up = if self.height == 0 {
             String::new()
         } else {

@@ -1,4 +1,5 @@
-//! The demo's second half: pods of StatefulSets, Kubernetes' own and an Advanced one, that are made anew, and what each gets back.
+//! The demo's second half: pods of StatefulSets, Kubernetes' own and an Advanced one, that are
+//! created anew, and the node, volume and IP that each gets back.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -75,7 +76,8 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
     for (of_kind, name) in SETS {
         let first = recorded(site, namespace, (of_kind, name), &BTreeMap::new()).await?;
         let selector = format!("{APP}={name}");
-        // Whether they are gone is asked below: kubectl would wait for the new one's end where it takes it for the old.
+        // A check below waits for their end: kubectl itself would wait for the new pod's end if it
+        // takes that for the old one.
         site.kubectl(&[
             "delete",
             "pod",

@@ -1,4 +1,4 @@
-//! Does a pod run what its spec names, as far as its node knows?
+//! Does a pod run the image that its spec names, by its node's own report?
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::record::PodView;
 
-/// What the node knows of the image that a container runs.
+/// The node's knowledge of the image that a container runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verified {
     /// The node knows the wanted image by the id that the container runs.
@@ -42,7 +42,7 @@ impl fmt::Display for Verified {
     }
 }
 
-/// Compares the pod's container with what its NodeImage says. `annotations` are the pod's.
+/// Compares the pod's container with its NodeImage. `annotations` are the pod's.
 pub fn verify(pod: &PodView, container: &str, annotations: &Value, node_image: &Value) -> Verified {
     let Some(container) = pod.containers.get(container) else {
         return Verified::Unknown;
@@ -72,7 +72,7 @@ pub fn verify(pod: &PodView, container: &str, annotations: &Value, node_image: &
     }
 }
 
-/// All ids by which a node knows an image: what it reports of pods under way, and of what it pulled.
+/// All ids of an image on a node: those that it reports of pods under way, and of its pulls.
 fn ids_of(node_image: &Value, image: &str) -> Vec<String> {
     let status = &node_image["status"];
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

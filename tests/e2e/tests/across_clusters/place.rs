@@ -29,7 +29,7 @@ const READER: &str = "budget-reader";
 pub(crate) struct Place {
     pub(crate) name: &'static str,
     pub(crate) site: Arc<Site>,
-    /// What lies between this cluster's controllers and the apiserver of each other.
+    /// The links between this cluster's controllers and the apiserver of each other cluster.
     links: BTreeMap<&'static str, Valve>,
 }
 
@@ -87,7 +87,7 @@ impl Places {
     }
 }
 
-/// How an apiserver is reached from the host, and who reads there.
+/// The address of an apiserver on the host, and the account that reads there.
 pub(crate) struct Reader {
     port: u16,
     authority: String,
@@ -95,7 +95,8 @@ pub(crate) struct Reader {
 }
 
 impl Place {
-    /// Makes the account that others read by, as the documentation says; gives what a kubeconfig of it needs.
+    /// Creates the account that others read by, as the documentation says; returns the data for its
+    /// kubeconfig.
     pub(crate) fn reader(&self) -> Result<Reader> {
         let account = format!("{}:{READER}", install::NAMESPACE);
         for arguments in [
@@ -267,7 +268,7 @@ impl Place {
         Ok(())
     }
 
-    /// The status of a budget, once it is asked about and has so many pods that may go.
+    /// The status of a budget, once it is enforced and this many pods may be taken out of service.
     pub(crate) async fn allows(&self, app: &str, allowed: i64) -> Result<Value> {
         let is_so = |budget: &Value| {
             let enforced =
@@ -278,7 +279,8 @@ impl Place {
         Ok(budget["status"].clone())
     }
 
-    /// Waits until a budget's status tells so many healthy pods of the first of `federation`.
+    /// Waits until a budget's status shows this many healthy pods of the first entry of
+    /// `federation`.
     pub(crate) async fn told_healthy(&self, app: &str, healthy: i64) -> Result<()> {
         let is_so = |budget: &Value| budget["status"]["federatedStatuses"][0]["healthy"] == healthy;
         objects::until(self.client(), NAMESPACE, BUDGET, app, PATIENCE, is_so)
@@ -286,7 +288,7 @@ impl Place {
             .map(drop)
     }
 
-    /// The pods of an app that nobody has deleted.
+    /// The pods of an app without a deletion timestamp.
     pub(crate) async fn pods(&self, app: &str) -> Result<Vec<String>> {
         let pods =
             objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
@@ -298,7 +300,8 @@ impl Place {
             .collect())
     }
 
-    /// Evicts a pod of an app that serves; gives the refusal. One that has just come in the place of another may go whatever is allowed.
+    /// Evicts a pod of an app that serves; returns the refusal. A pod that has just replaced
+    /// another may always be evicted.
     pub(crate) async fn evict(&self, app: &str) -> Result<Option<Box<Status>>> {
         let pods =
             objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;

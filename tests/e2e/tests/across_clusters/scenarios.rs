@@ -1,4 +1,4 @@
-//! What budgets of several clusters promise each other.
+//! The promises that budgets of several clusters give each other.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::place::{BUDGET, NAMES, NAMESPACE, PATIENCE, Place, Places, condition, serves};
 
-/// Who reads another cluster's budgets can read them, and nothing else, and writes nothing.
+/// The account that reads another cluster's budgets can read them, and nothing else, and writes
+/// nothing.
 pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
     let place = places.named("kind-blue")?;
     let reader = place.reader()?;
@@ -96,7 +97,7 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
         other["cluster"] == "kind-blue" && other["healthy"] == 2 && other["reachable"] == true,
         "{status}"
     );
-    // A replica that has not read the other cluster yet refuses, and says so: who drains tries again.
+    // A replica that has not read the other cluster yet refuses, and says so: a drain tries again.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while let Some(refusal) = red.evict("foo").await? {
         ensure!(
@@ -125,7 +126,7 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
         .await?
         .context("a pod of foo goes, and two are left of three")?;
     ensure!(refusal.code == 429, "{refusal:?}");
-    // What is not there is told, with its cluster.
+    // A missing budget is reported with its cluster.
     blue.site
         .kubectl(&["delete", "dpdb", "bar", "-n", NAMESPACE])?;
     told(red, "foo", "kind-blue/shop/bar does not exist").await?;
@@ -148,8 +149,9 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// A tenant of the other cluster gives its budget a status of 100 healthy pods, beside a workload of two, again and again: with
-/// `maxUnavailable: 1` one pod goes here and no second one, and with a number a `floor` keeps what it says.
+/// A tenant of the other cluster gives its budget a status of 100 healthy pods, beside a workload
+/// of two, again and again. With `maxUnavailable: 1` one pod is evicted here and no second one;
+/// with a number, a `floor` keeps its promise.
 pub(crate) async fn lies(places: &Places) -> Result<()> {
     let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
     red.deployed("honest", 3).await?;
@@ -331,7 +333,8 @@ async fn two_are_down(places: &Places) -> Result<String> {
     }
 }
 
-/// Without a link nobody of the other cluster counts but by its floor, and that only for its time; with the link again all do.
+/// Without a link, the other cluster's pods count only by its floor, and only for the floor's time.
+/// With the link all of them count again.
 pub(crate) async fn cut(places: &Places) -> Result<()> {
     let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
     for place in [red, blue] {
@@ -355,7 +358,8 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
         .await?
         .context("a pod goes though nobody knows of the others")?;
     ensure!(refusal.code == 429, "{refusal:?}");
-    // The other way is open, and what one side may do the other sees.
+    // The other direction is open, and the other side sees the pods that one side may take out of
+    // service.
     blue.allows("cut", 2).await?;
     red.heal("kind-blue")?;
     red.allows("cut", 2).await?;
@@ -379,7 +383,7 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     red.allows("cut", 0).await?;
     red.heal("kind-blue")?;
     red.allows("cut", 2).await?;
-    // A floor that is lowered, or whose budget is deleted, binds on.
+    // A floor that is lowered, or whose budget is deleted, stays binding for its time.
     objects::patch(blue.client(), NAMESPACE, BUDGET, "cut", &floor(0)).await?;
     let is_kept = |budget: &Value| {
         budget["status"]["observedGeneration"] == budget["metadata"]["generation"]

@@ -1,5 +1,5 @@
-//! The apiserver is away in the middle of a rollout and of pulls, or stands still and answers nobody: pods run on, pulls end,
-//! and when it is back everything goes on and is told.
+//! The apiserver is away in the middle of a rollout and of pulls, or is frozen and answers no
+//! requests: pods run on, pulls end, and when it is back all work continues and is reported.
 
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ const LIMITS: Limits = Limits {
 enum Away {
     /// Killed, and started again.
     Gone,
-    /// Stopped in the middle of what it does. Connections stay, requests are taken and not answered; later it goes on with them.
+    /// Frozen in the middle of its work. Connections stay, requests are accepted and not answered;
+    /// later it continues with them.
     Still,
 }
 
@@ -57,7 +58,8 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     let daemons = daemons(case).await?;
 
     let ways = Way::of(case, NODES).await?;
-    // What is over stays for an hour: else it would go from the NodeImages as soon as the apiserver is back.
+    // Finished pulls stay for an hour: otherwise they would disappear from the NodeImages as soon
+    // as the apiserver is back.
     let more = json!({"pullPolicy": {"backoffLimit": 0}, "completionPolicy": {"ttlSecondsAfterFinished": 3600}});
     case.create(&pulls::job("large", &large.name, more)).await?;
     for node in NODES {
@@ -91,14 +93,14 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     pulls::restored(meanwhile, comes_back).await?;
     let returned = Timestamp::now();
 
-    // No watch goes on over an apiserver's end. While it is away, nothing changes.
+    // No watch survives an apiserver's end. While it is away, nothing changes.
     let watch = case.watch("web").await?;
     case.done("web").await?;
     ensure_in_place(&web, &case.pods("web").await?, 1)?;
     ensure_in_place(&still, &case.pods("still").await?, 0)?;
     LIMITS.ensure_kept(&first)?;
-    // Nodes that could not say that they are well have their pods called not ready, whatever others do. So of what was
-    // after, only that is judged which the controller did: it took no more pods out of service than it may.
+    // The node controller marks pods of nodes without heartbeats as not ready. So after that, this
+    // only checks the controller's own part: it took no more pods out of service than it may.
     for moment in watch.record()?.moments() {
         let out = moment.pods.values().filter(|s| !s.pod.gates).count();
         ensure!(

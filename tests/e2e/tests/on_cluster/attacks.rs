@@ -64,7 +64,7 @@ async fn attack(case: &Case, attack: impl AsyncFnOnce() -> Result<()>) -> Result
     all([attacked, unharmed, restarted])
 }
 
-/// The same by a tenant, who has a namespace.
+/// The same by a tenant with a namespace of its own.
 async fn attack_by_tenant(
     case: &Case,
     attack_as: impl AsyncFnOnce(&Tenant) -> Result<()>,
@@ -105,7 +105,7 @@ pub(crate) async fn v1alpha1_request(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// That each replica answers a connection that is made now, so that its certificate is looked at.
+/// Each replica answers a new connection, so that its certificate is verified.
 pub(crate) async fn certificates_are_good(case: &Case) -> Result<()> {
     connections::new_connections_are_answered(case, Replicas::now(case).await?.ips()).await
 }
@@ -125,8 +125,8 @@ async fn timed_request(case: &Case) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// Requests of somebody else, one after another, for as long as something goes on: each is answered. Says how long they took,
-/// and as many before.
+/// Requests of another user, one after another, for as long as `what` runs: each is answered.
+/// Prints how long they took, and the same for some time before.
 async fn somebody_is_answered_during<T>(
     case: &Case,
     what: impl Future<Output = Result<T>>,
@@ -141,7 +141,7 @@ async fn somebody_is_answered_during<T>(
     done
 }
 
-/// What goes on, and how long requests took meanwhile.
+/// Runs `what`, and returns how long requests took meanwhile.
 async fn timed_requests<T>(case: &Case, what: impl AsyncFnOnce() -> T) -> Result<(T, String)> {
     let (end, ended) = tokio::sync::watch::channel(false);
     let what = async {
@@ -177,7 +177,8 @@ async fn timed_requests<T>(case: &Case, what: impl AsyncFnOnce() -> T) -> Result
     Ok((done, said))
 }
 
-/// That everybody's CloneSets can be listed in both versions. The lists are not parsed: they may hold what no parser takes.
+/// The CloneSets of all namespaces can be listed in both versions. The lists are not parsed: they
+/// may contain objects that no parser accepts.
 async fn everybody_can_list(case: &Case) -> Result<()> {
     for version in ["v1alpha1", "v1beta1"] {
         let path = format!("/apis/apps.kruise.io/{version}/clonesets");
@@ -192,7 +193,8 @@ async fn everybody_can_list(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// A CloneSet of somebody else is worked on: one pod more is made, and those that were there stay.
+/// The controller works on another user's CloneSet: it creates one pod more, and the existing pods
+/// stay.
 async fn somebody_elses_clone_set_grows(case: &Case, name: &str) -> Result<()> {
     let before = case.pods(name).await?;
     case.patch(

@@ -1,5 +1,5 @@
-//! Bad input and bad luck: each gets an error or a condition that names object, field, value and remedy, nothing else
-//! stops, and when the cause is gone it goes on by itself.
+//! Bad input and bad luck: each gets an error or a condition that names object, field, value and
+//! remedy. Nothing else stops, and when the cause is gone the work continues by itself.
 
 use anyhow::{Result, ensure};
 use berth_cluster::Component;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Case, ensure_in_place};
 
-/// What is wrong, and words that the answer must have.
+/// The fault, and words that the answer must have.
 type Refusal = (&'static str, fn(&mut Value), &'static [&'static str]);
 
 const REFUSED: &[Refusal] = &[
@@ -135,7 +135,7 @@ pub(crate) async fn an_invalid_pod_template(case: &Case) -> Result<()> {
         case.pods("bad").await?.is_empty(),
         "pods were made from an invalid template"
     );
-    // Another CloneSet is not held up, and the bad one goes on once it is mended.
+    // Another CloneSet does not wait for it, and the bad one continues once it is fixed.
     case.clone_set("good", 1, &image, json!({})).await?;
     if case.get(kind::CLONE_SET, "bad").await.is_ok() {
         let mended = image_patch(&objects::clone_set("bad", 2, &image, &json!({})), &image);
@@ -218,7 +218,7 @@ pub(crate) async fn an_image_that_does_not_exist(case: &Case) -> Result<()> {
         serving == 2,
         "{serving} pods serve; maxUnavailable is 1 of 3"
     );
-    // Another image mends it; the stuck pod goes first.
+    // Another image fixes it; the stuck pod is updated first.
     case.set_image("web", &two).await?;
     let done = case.done("web").await?;
     ensure!(

@@ -1,5 +1,5 @@
-//! Many who take pods out of service at once, while a rollout does so too and the leader dies, then stands still: a budget holds at every
-//! moment.
+//! Many clients take pods out of service at once, while a rollout does so too and the leader dies,
+//! then is paused: a budget holds at every moment.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -80,7 +80,8 @@ struct Leader {
     container: String,
 }
 
-/// Sends a signal to the program that leads. One that has just died leads no more, whatever the lease still says.
+/// Sends a signal to the program that leads. A program that has just died does not lead any more,
+/// although the lease still names it.
 async fn to_leader(case: &Case, what: &'static str, dead: Option<&Leader>) -> Result<Leader> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {

@@ -52,7 +52,8 @@ pub(crate) async fn claims_stay_in_place_and_go_with_a_pod(case: &Case) -> Resul
         "the update changed claims: before {before:?}"
     );
 
-    // In v1beta1 claims are not reused unless it is said: whoever deletes the pod, its claim goes with it.
+    // In v1beta1 claims are reused only if the spec says so: when a user deletes the pod, its claim
+    // is deleted with it.
     let first = pods.keys().next().context("no pods")?;
     let watch = case.watch(SET).await?;
     case.kubectl(&["delete", "pod", "-n", &case.namespace, first])
@@ -117,7 +118,7 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
         "other claims than before: {before:?}"
     );
 
-    // Asked for by label, the pod goes for good, and its claim with it.
+    // Requested by label, the pod is deleted for good, and its claim with it.
     let asked = pods.keys().next().context("no pods")?;
     case.patch(
         kind::POD,
@@ -241,7 +242,7 @@ pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(
         "the CloneSet's pods are {owned:?}"
     );
 
-    // It runs on, and is nobody's; its claim is its own.
+    // It runs on without an owner; the pod owns its claim.
     let now = case.get(kind::POD, stray).await?;
     ensure!(
         now["metadata"]["uid"] == *old.uid && is_ready(&now),
@@ -263,7 +264,7 @@ pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(
     case.told(SET, |event| event.starts_with("PodReleased"))
         .await?;
 
-    // Its label back, it stays what it is; with the CloneSet it does not go.
+    // With its label back, it keeps its state; it is not deleted with the CloneSet.
     case.kubectl(&[
         "label",
         "pod",
@@ -340,7 +341,8 @@ pub(crate) async fn a_claim_template_that_cannot_be_is_refused(case: &Case) -> R
     .await
 }
 
-/// The kubelet ends a pod whose time is over: it fails, and no container of it is started again.
+/// The kubelet ends a pod whose deadline has passed: the pod fails, and none of its containers is
+/// started again.
 pub(crate) async fn ended_pods_go_with_their_claims(case: &Case) -> Result<()> {
     let one = image(case, "v1").await?;
     case.create(&clone_set(&one, &json!({}))).await?;
@@ -399,7 +401,7 @@ pub(crate) async fn pods_that_end_at_once_are_told(case: &Case) -> Result<()> {
     let mut set = clone_set(&one, &json!({}));
     let mut pod = set["spec"]["template"]["spec"].take();
     let mended = json!({"nodeName": null, "containers": pod["containers"]});
-    // No scheduler is asked, and the kubelet refuses the pod.
+    // The pod bypasses the scheduler, and the kubelet refuses it.
     pod["nodeName"] = json!("node-1");
     pod["containers"][0]["resources"] = json!({"requests": {"cpu": "1000"}});
     set["spec"]["template"]["spec"] = pod;

@@ -1,4 +1,5 @@
-//! A replica whose clock is ahead takes part for a while: what it issues is good by everybody else's clock, too.
+//! A replica whose clock is ahead takes part for a while: its certificates are also valid by the
+//! other replicas' clocks.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub(crate) async fn conversion_goes_on_beside_a_replica_that_is_ahead(case: &Cas
     case.with_value(
         ["controller.certificates.certValidity", "10m", "8760h"],
         async || {
-            // What is there was made for longer, and is kept.
+            // The present certificate is valid for longer, and is kept.
             new_certificate(case).await?;
             let off = std::env::temp_dir().join(format!(
                 "berth-{}-{}",

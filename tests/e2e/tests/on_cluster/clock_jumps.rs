@@ -1,4 +1,5 @@
-//! A node's time of day is set while its daemon pulls: nothing ends early, nothing hangs, and what is told makes sense.
+//! A node's time of day is set while its daemon pulls: nothing ends early, nothing hangs, and all
+//! reported times make sense.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::v1beta1::nodeimage::ImageTagStatus;
@@ -84,7 +85,8 @@ async fn set(case: &Case, seconds: i64) -> Result<()> {
     .await
 }
 
-/// The pull has ten minutes and no second try. Its node's clock goes an hour ahead, and back before its end.
+/// The pull has ten minutes and no second try. Its node's clock is set an hour ahead, and back
+/// before its end.
 async fn ahead_in_the_middle_of_a_pull(case: &Case, there: &str) -> Result<()> {
     let image = pulls::large(case, "ahead").await?;
     let [way] = Way::of(case, [NODE]).await?;
@@ -93,7 +95,7 @@ async fn ahead_in_the_middle_of_a_pull(case: &Case, there: &str) -> Result<()> {
         .await?;
     let before = pulls::until_said(case, NODE, &image.name, pulls::in_the_middle).await?;
     set(case, HOUR).await?;
-    // What the daemon says next about an image that the node has, it says by the new time.
+    // The daemon's next report about an image that the node has uses the new time.
     case.create(&pulls::job("there", there, json!({}))).await?;
     let said = pulls::until_said(case, NODE, there, |said| said.completion_time.is_some()).await?;
     let ahead = said
@@ -127,7 +129,7 @@ async fn ahead_in_the_middle_of_a_pull(case: &Case, there: &str) -> Result<()> {
     .await
 }
 
-/// Between two tries the node's clock goes an hour back.
+/// Between two tries the node's clock is set an hour back.
 async fn back_in_the_middle_of_a_pause(case: &Case) -> Result<()> {
     let late = format!("{}-late:v1", case.namespace);
     let name = case.site.image(&late);
@@ -148,7 +150,8 @@ async fn back_in_the_middle_of_a_pause(case: &Case) -> Result<()> {
     pulls::succeeded(case, "late").await.map(drop)
 }
 
-/// Neither the daemon nor the controller takes what began a day ago for overdue, and what is over goes in its time.
+/// Neither the daemon nor the controller takes a pull that began a day ago for overdue, and
+/// finished entries are removed in time.
 async fn behind_from_the_beginning(case: &Case) -> Result<()> {
     let image = pulls::large(case, "behind").await?;
     set(case, -DAY).await?;
@@ -177,7 +180,8 @@ async fn behind_from_the_beginning(case: &Case) -> Result<()> {
     .map(drop)
 }
 
-/// A pull neither begins before it is asked for, nor ends before it begins, nor in the future.
+/// A pull does not begin before its request, does not end before it begins, and does not end in the
+/// future.
 async fn is_sane(case: &Case, job: &str, said: &ImageTagStatus) -> Result<()> {
     let job = case.get(kind::IMAGE_PULL_JOB, job).await?;
     let asked: Timestamp = job["metadata"]["creationTimestamp"]

@@ -1,5 +1,6 @@
-//! The cluster itself fails in the middle of a rollout: its history goes backwards, rights and a definition vanish, an admission
-//! refuses one pod. No more pods are out of service than may be, none is replaced, and it ends as it would have.
+//! The cluster itself fails in the middle of a rollout: its history goes backwards, rights and a
+//! definition vanish, an admission policy refuses one pod. No more pods are out of service than
+//! allowed, none is replaced, and the rollout ends as without the fault.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -107,7 +108,7 @@ pub(crate) async fn the_definition_of_node_images_vanishes(case: &Case) -> Resul
     case.done("web").await?;
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
     ensure_limit(&watch.record()?)?;
-    // The nodes are asked to pull as before.
+    // NodeImages get pulls as before.
     case.create(&pulls::job("after", &two, json!({}))).await?;
     pulls::succeeded(case, "after").await.map(drop)
 }
@@ -256,7 +257,8 @@ pub(crate) async fn a_refused_pod_returns_with_its_template(case: &Case) -> Resu
     Ok(())
 }
 
-/// What follows the apiserver's history beside Berth. Kubernetes' manual says to restart these when etcd was restored.
+/// The components that follow the apiserver's history beside Berth. Kubernetes' manual says to
+/// restart them when etcd was restored.
 const FOLLOWERS: [Component; 9] = [
     Component::ControllerManager,
     Component::Scheduler,

@@ -32,7 +32,7 @@ fn reading(image: &str) -> Value {
     set
 }
 
-/// What the annotation says about the containers of a pod.
+/// The annotation about the containers of a pod.
 async fn meta(case: &Case, pod: &str) -> Result<RuntimeContainerMetaSet> {
     let pod = case.get(kind::POD, pod).await?;
     let text = pod["metadata"]["annotations"][RUNTIME_CONTAINERS_META].as_str();
@@ -47,7 +47,8 @@ pub(crate) async fn a_label_restarts_the_container_that_reads_it(case: &Case) ->
     case.done("web").await?;
     let mut before = case.pods("web").await?;
     let patch = |labels: Value| json!({"spec": {"template": {"metadata": {"labels": labels}}}});
-    // Its own container alone; nobody reads the second; back again; and together with an image, once.
+    // The first change restarts only its own container; the second restarts none; then back again;
+    // and together with an image, one restart.
     let changes = [
         (patch(json!({"tier": "b"})), "b", 1),
         (patch(json!({"other": "x"})), "b", 0),

@@ -16,7 +16,7 @@ use crate::stuck::is_told;
 use crate::trust::{PULL_SECRET, create_pull_secret};
 use crate::world::{Case, ensure_in_place, two_at_a_time};
 
-/// The node whose registry asks for credentials.
+/// The node whose registry requires credentials.
 const NODE: u8 = 2;
 /// The password of [`HTPASSWD`].
 const PASSWORD: &str = "secret";
@@ -91,7 +91,8 @@ impl Drop for PrivateRegistry {
     }
 }
 
-/// By default every pod of the node may use what a daemon pulled with a Secret. With `AlwaysVerify` each pod needs one.
+/// By default every pod of the node may use images that a daemon pulled with a Secret. With
+/// `AlwaysVerify` each pod needs one.
 pub(crate) async fn pulled_image_is_open_unless_verified(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;
     create_pull_secret(case, PASSWORD).await?;
@@ -166,7 +167,7 @@ fn set(name: &str, image: &str, pod: Value) -> Value {
     set
 }
 
-/// What gives pods the Secret.
+/// The part of a pod's spec that gives it the Secret.
 fn secrets() -> Value {
     json!({"imagePullSecrets": [{"name": PULL_SECRET}]})
 }

@@ -226,7 +226,7 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     .await?;
     case.create(&advanced).await?;
     done(case, NODES, NODES).await?;
-    // And back. Kubernetes' own controller takes for gone what it has not seen yet.
+    // And back. Kubernetes' own controller counts pods as deleted that it has not seen yet.
     case.kubectl(&[
         "delete",
         "ads",
@@ -290,7 +290,7 @@ pub(crate) async fn bad_sets_are_refused(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// What happens to the node, and whether it has a pod then.
+/// The events of the node, and whether it has a pod then.
 fn events(name: &str) -> Vec<(&'static str, Vec<String>, bool)> {
     let words = |text: &str| {
         text.split(' ')
@@ -415,7 +415,7 @@ async fn lost(case: &Case, name: &str) -> Result<()> {
     .map(drop)
 }
 
-/// Nodes whose kubelets stand still.
+/// Nodes with frozen kubelets.
 const AWAY: [u8; 2] = [2, 3];
 
 pub(crate) async fn a_rollout_leaves_two_dead_nodes_alone(case: &Case) -> Result<()> {

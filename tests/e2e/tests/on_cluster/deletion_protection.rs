@@ -88,7 +88,8 @@ pub(crate) async fn a_label_protects_without_a_controller(case: &Case) -> Result
     held
 }
 
-/// What is in it the controller counts, and what was guarded goes once it is empty.
+/// The controller counts the objects in the namespace, and the guarded namespace is deleted once it
+/// is empty.
 async fn a_namespace_stays_while_a_pod_runs_in_it(case: &Case, image: &str) -> Result<()> {
     // The one of the test has too long a name for an ending.
     let name = "deletion-protection-guarded";

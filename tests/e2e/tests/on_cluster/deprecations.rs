@@ -1,4 +1,4 @@
-//! What Kubernetes calls deprecated, or warns of: none of it is Berth's.
+//! Berth uses nothing that Kubernetes deprecates or warns of.
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::install::{self, NAMESPACE, RELEASE};

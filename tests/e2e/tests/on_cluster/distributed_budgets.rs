@@ -1,4 +1,5 @@
-//! Budgets that count the pods of others: one way, mutually, in a ring, and the native budgets that tell of them.
+//! Budgets that count the pods of others: one way, mutually, in a ring, and the native budgets that
+//! publish their numbers.
 
 use std::time::Duration;
 
@@ -119,7 +120,7 @@ async fn counts_another(case: &Case, other: &str) -> Result<()> {
         status["federatedStatuses"][0]["kind"] == "PodDisruptionBudget",
         "{status}"
     );
-    // Autoscalers and the eviction API are told what must stay here, given what is there.
+    // Autoscalers and the eviction API see how many pods must stay here, given the present ones.
     case.until(NATIVE, "foo", |child| {
         child["spec"]["minAvailable"] == 1 && child["status"]["disruptionsAllowed"] == 1
     })
@@ -165,7 +166,8 @@ async fn counts_another(case: &Case, other: &str) -> Result<()> {
     Ok(())
 }
 
-/// Of three that name each other, no two lose a pod at once, whoever asks at the same moment.
+/// Of three budgets that name each other, no two lose a pod at once, for evictions at the same
+/// moment.
 pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
     const RING: [&str; 3] = ["red", "blue", "green"];
     for app in RING {
@@ -198,7 +200,7 @@ pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
         ensure!(gone <= 1, "round {round}: {gone} of {pods:?} went at once");
         granted += gone;
         for refusal in answers.iter().flatten() {
-            // By ours, or by the native one that was written meanwhile.
+            // Refused by Berth's budget, or by the native one that was written meanwhile.
             let causes = refusal.details.iter().flat_map(|details| &details.causes);
             let is_of_budget = causes
                 .into_iter()
@@ -210,7 +212,7 @@ pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
         }
     }
     ensure!(granted > 0, "nobody ever goes");
-    // As a drain does it, each goes in the end.
+    // With retries, as a drain makes them, each is evicted in the end.
     for app in RING {
         let pod = names(case, &case.namespace, app)
             .await?
@@ -272,7 +274,7 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
         natives.len() == 1 && natives[0]["metadata"]["name"] == "web",
         "{natives:?}"
     );
-    // All three hold the pod, and it goes where all let it.
+    // All three budgets select the pod, and it is evicted when all allow it.
     let pod = names(case, &case.namespace, "web")
         .await?
         .pop()
@@ -295,7 +297,7 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
     .await?;
     until_evicted(case, &pod).await?;
     enforced(case, "web", 1).await?;
-    // When the oldest goes, the next keeps one.
+    // When the oldest budget is deleted, the next keeps a native one.
     case.kubectl(&["delete", "dpdb", "web", "-n", &case.namespace])
         .await?;
     case.gone(NATIVE, "web").await?;
@@ -306,7 +308,7 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
     Ok(())
 }
 
-/// What the server warns of when this is created; it is not.
+/// The server's warning when this is created in a dry run.
 async fn warned(case: &Case, manifest: &Value) -> Result<String> {
     let request = http::Request::builder()
         .method("POST")
@@ -325,7 +327,7 @@ async fn warned(case: &Case, manifest: &Value) -> Result<String> {
         .join("; "))
 }
 
-/// What is wrong is refused with field, value and remedy.
+/// Faults are refused with field, value and remedy.
 pub(crate) async fn bad_budgets_are_refused(case: &Case) -> Result<()> {
     let itself = json!([{"namespace": case.namespace, "name": "web"}]);
     let twice = json!([{"namespace": "a", "name": "b"}, {"namespace": "a", "name": "b", "kind": "PodDisruptionBudget"}]);

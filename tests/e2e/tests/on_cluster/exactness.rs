@@ -153,7 +153,7 @@ pub(crate) async fn a_crash_loop_is_left_by_an_update(case: &Case) -> Result<()>
     let two = case.image("v2").await?;
     let [broken, same] = case.images("crash", ["crash-one", "crash-two"]).await?;
     let mut set = objects::clone_set("web", 2, &broken, &in_place());
-    // The server ends at once, whatever its image.
+    // The server ends at once, with any image.
     set["spec"]["template"]["spec"]["containers"][0]["env"] =
         json!([{"name": "PORT", "value": "none"}]);
     case.create(&set).await?;
@@ -197,7 +197,8 @@ pub(crate) async fn a_crash_loop_is_left_by_an_update(case: &Case) -> Result<()>
     Ok(())
 }
 
-/// A tag is moved in the registry, and the nodes pull it again, while pods still run what it named before.
+/// A tag is moved in the registry, and the nodes pull it again, while pods still run its earlier
+/// image.
 pub(crate) async fn a_moved_tag_is_reported(case: &Case) -> Result<()> {
     let [moving] = case.images("before", ["moving"]).await?;
     let other = case.image("other").await?;

@@ -1,5 +1,5 @@
-//! The examples of the API's documentation, with real pods: how many are updated, who goes when somebody asks, and in which
-//! order.
+//! The examples of the API's documentation, with real pods: how many are updated, which are deleted
+//! on request, and in which order.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Case, PATIENCE};
 
-/// A CloneSet whose pods end at once, with all of them ready.
+/// A CloneSet whose pods end at once when they are deleted; returns when all of them are ready.
 async fn make(
     case: &Case,
     name: &str,
@@ -93,13 +93,13 @@ pub(crate) async fn a_percentage_under_100_updates_one_pod(case: &Case) -> Resul
     Ok(())
 }
 
-/// A pod that is asked to go, and what may happen for it.
+/// A request to delete a pod, with its limits and its result.
 struct Asked {
     max_unavailable: usize,
     max_surge: usize,
     /// Is one of the three pods down before?
     down: bool,
-    /// It is this one that is asked to go.
+    /// The unavailable pod itself is named.
     itself: bool,
     /// A new pod comes first.
     replaced_first: bool,
@@ -107,7 +107,7 @@ struct Asked {
     by_name: bool,
 }
 
-/// Of the documentation: maxUnavailable and maxSurge against what is unavailable already.
+/// From the documentation: maxUnavailable and maxSurge against pods that are unavailable already.
 pub(crate) async fn who_is_asked_to_go(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let asked = |max_unavailable, max_surge, down, itself, replaced_first, by_name| Asked {
@@ -332,7 +332,8 @@ pub(crate) async fn broken_pods_are_updated_first(case: &Case) -> Result<()> {
         order.len() == 5 && order[..2].iter().all(|pod| broken.contains(pod)),
         "{order:?}, broken were {broken:?}"
     );
-    // The three that serve are all that is left: none of them goes before the broken ones are back.
+    // Only the three pods that serve are left: none of them is updated before the broken ones are
+    // back.
     Limits {
         available: 3,
         active: 5,

@@ -67,7 +67,7 @@ pub(crate) async fn kill(case: &Case, component: &str) -> Result<()> {
     Ok(())
 }
 
-/// Kills what runs by the status of its pod; gives how many.
+/// Kills the containers in the status of the component's pods; returns their number.
 async fn killed(case: &Case, component: &str) -> Result<usize> {
     let selector = format!("app.kubernetes.io/component={component}");
     let pods = objects::list(case.client(), install::NAMESPACE, kind::POD, &selector).await?;

@@ -117,7 +117,7 @@ pub(crate) async fn changed_claim_templates_need_new_pods(case: &Case) -> Result
                 sizes == claims::REPLICAS,
                 "{sizes} claims have the new size"
             );
-            // An image alone goes in place as ever.
+            // A change of only the image is made in place as before.
             let before = after
                 .into_iter()
                 .filter(|(_, pod)| !pod.terminating)
@@ -131,7 +131,8 @@ pub(crate) async fn changed_claim_templates_need_new_pods(case: &Case) -> Result
 }
 
 pub(crate) async fn without_daemons(case: &Case) -> Result<()> {
-    // Images that have one name each: a status may show another one, and no daemon is there to tell.
+    // Images that have one name each: a status may show another name, and without a daemon that
+    // cannot be checked.
     let ([one], [two]) = (
         case.images("one", ["v1"]).await?,
         case.images("two", ["v2"]).await?,
@@ -161,7 +162,8 @@ pub(crate) async fn without_daemons(case: &Case) -> Result<()> {
     created(case, &pull_job(&one)).await
 }
 
-/// Waits until the objects, a SidecarSet and a budget, say that what they promise holds, or that it does not.
+/// Waits until the conditions of a SidecarSet and a budget report that their promises hold, or that
+/// they do not.
 async fn promised(case: &Case, holds: bool) -> Result<()> {
     let status = if holds { "True" } else { "False" };
     for (kind, type_) in [
@@ -183,7 +185,8 @@ async fn promised(case: &Case, holds: bool) -> Result<()> {
     Ok(())
 }
 
-/// What is left out stays as it is until it is worked on again, and promises nothing meanwhile.
+/// Objects of a kind that is left out stay as they are until it is enabled again, and promise
+/// nothing meanwhile.
 pub(crate) async fn only_some_kinds(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let selector = json!({"matchLabels": {"app": case.namespace}});

@@ -355,7 +355,7 @@ pub(crate) async fn held_pods_may_be_left_out_of_the_count(case: &Case) -> Resul
         .await?;
         let held = one_in(case, lifecycle_state::PREPARING_DELETE).await?;
         ensure!(name(&held)? == asked, "{version}: another pod goes");
-        // Two besides the one that is held.
+        // Two pods besides the one that the hook holds.
         let counted = |status: &Value| status["replicas"] == 3 && status["availableReplicas"] == 2;
         case.until(kind::CLONE_SET, "web", |set| counted(&set["status"]))
             .await?;

@@ -1,5 +1,5 @@
-//! A node that registers with a taint which keeps pods away until its images are there: it pulls what jobs and workloads want
-//! there, and loses the taint.
+//! A node registers with a taint that keeps pods away until its images are there: it pulls the
+//! images that jobs and workloads want there, and loses the taint.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::{annotation, taint};
@@ -16,7 +16,7 @@ use crate::world::{Case, PATIENCE};
 const OTHERS: &str = "berth.test/others";
 const SET: &str = "web";
 
-/// A CloneSet without pods, whose images nodes pull that join.
+/// A CloneSet without pods, whose images are pulled by nodes that join.
 fn set(image: &str) -> Value {
     let mut set = objects::clone_set(SET, 0, image, &json!({}));
     set["metadata"]["annotations"] = json!({(annotation::PREPULL_ON_JOIN): "true"});
@@ -31,7 +31,7 @@ fn job(name: &str, image: &str) -> Value {
     })
 }
 
-/// The node as its kubelet finds it when it comes back: it registers with what the node has.
+/// The Node as its kubelet registers it when it comes back, with the node's images.
 fn node(name: &str) -> Value {
     let taints = [
         json!({"key": taint::IMAGES_NOT_READY, "effect": "NoSchedule"}),
@@ -84,7 +84,7 @@ pub(crate) async fn a_node_has_its_images_before_it_takes_pods(case: &Case) -> R
     pulls::restored(tested, restored).await
 }
 
-/// The node goes, and comes with the taint.
+/// The node is deleted, and registers with the taint.
 async fn register(case: &Case, name: &str) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| cluster.kill(Component::Kubelet(NODE)))

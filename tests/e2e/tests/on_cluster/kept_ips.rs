@@ -114,8 +114,8 @@ pub(crate) async fn install_plugin(case: &Case) -> Result<()> {
     case.kubectl(&status).await.map(drop)
 }
 
-/// Kills whatever runs on a node and wipes what a boot wipes, and what containerd knows. Waits for the pods of `name` that are
-/// there.
+/// Kills all processes of a node and deletes the files that a boot deletes, and containerd's state.
+/// Waits for the pods of `name` that exist.
 pub(crate) async fn reboot(case: &Case, number: u8, name: &str) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| {
@@ -146,7 +146,8 @@ pub(crate) async fn reboot(case: &Case, number: u8, name: &str) -> Result<()> {
     bail!("the pods of the node did not start anew")
 }
 
-/// What the sandboxes had that the reboot killed is taken back: only pods have leases in the end.
+/// The addresses of the sandboxes that the reboot killed are released: only pods have leases in the
+/// end.
 async fn only_pods_have_leases(case: &Case, number: u8, node: &str) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -307,7 +308,7 @@ async fn debians_is_back(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// What the node's plugin says of itself.
+/// The version that the node's plugin reports.
 async fn plugin(case: &Case, number: u8) -> Result<String> {
     let cluster = case.cluster()?;
     let script = format!("{PLUGIN} help </dev/null 2>&1 || true");

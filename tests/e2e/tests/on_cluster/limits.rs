@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use crate::world::{Case, PATIENCE};
 
 const REPLICAS: usize = 5;
-/// The record has its own clock: a pod that became ready may be seen so much later than the next one that went.
+/// The record has its own clock: the record may show a ready pod later than the deletion of the
+/// next one, by at most this time.
 const ON_THE_WAY: Duration = Duration::from_secs(4);
 
-/// A rollout and what it may do.
+/// A rollout and its limits.
 struct Rollout {
     rolling_update: Value,
     min_ready_seconds: u8,

@@ -68,7 +68,7 @@ macro_rules! tests {
     };
 }
 
-/// What keeps to its namespace, several at once.
+/// Tests that keep to their namespace, several at once.
 const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     rollout::an_image_changes_in_place,
     rollout::a_new_environment_variable_recreates,
@@ -180,7 +180,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     deprecations::chart_brings_no_warning,
 ];
 
-/// What looks at more than its own namespace, in the order in which they run: what breaks things comes last.
+/// Tests that use more than their own namespace, in the order in which they run: tests that break
+/// things come last.
 const ALONE: &[(&str, Test)] = tests![
     // Kubelets that begin call pods not ready for a moment.
     exactness::a_moved_tag_is_reported,
@@ -242,10 +243,10 @@ const ALONE: &[(&str, Test)] = tests![
     deprecations::no_request_is_for_a_deprecated_api,
 ];
 
-/// So many of those run at once. They wait, for kubelets most of the time.
+/// How many of the tests above run at once. Most of the time they wait for kubelets.
 const AT_ONCE: usize = 3;
 
-/// What `make test-full` adds, each alone.
+/// The tests that `make test-full` adds, each alone.
 const MORE: &[(&str, Test)] = tests![
     attacks::idle_posts_hold_nobody_up,
     attacks::a_thousand_idle_connections_hold_nobody_up,

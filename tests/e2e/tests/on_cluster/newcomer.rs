@@ -9,7 +9,7 @@ use crate::world::{Case, ensure_in_place};
 
 const USER: &str = "alice";
 
-/// What README has between the first of these two texts, and the second behind it.
+/// The part of README between the first of these two texts and the next occurrence of the second.
 fn between(from: &str, to: &str) -> Result<&'static str> {
     let readme = include_str!("../../../../README.md");
     let found = readme

@@ -14,7 +14,7 @@ pub(crate) async fn pods_come_and_go(case: &Case) -> Result<()> {
     let lived = without(case, &image).await;
     scale(case, 2).await?;
     lived?;
-    // What was written meanwhile is acted on now.
+    // The controller acts now on the changes of the meantime.
     case.done("meanwhile").await?;
     case.until(kind::CLONE_SET, "before", |set| {
         set["status"]["replicas"] == 2

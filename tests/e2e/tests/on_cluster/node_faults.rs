@@ -1,4 +1,5 @@
-//! What a node depends on fails in the middle of something, and comes back: it goes on by itself, and says what is true.
+//! A component that a node depends on fails in the middle of some work, and comes back: the work
+//! continues by itself, and all reports are true.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::condition::RUNTIME_READY;
@@ -18,7 +19,7 @@ use crate::world::{Case, PATIENCE, ensure_in_place, two_at_a_time};
 const NODE: u8 = 2;
 const NODES: [u8; 3] = [1, 2, 3];
 
-/// No try may fail: a runtime that goes away is no fault of the image's.
+/// No try may fail: the image is not the cause when a runtime goes away.
 pub(crate) async fn containerd_killed_during_a_pull(case: &Case) -> Result<()> {
     let image = pulls::large(case, "v1").await?;
     let [way] = Way::of(case, [NODE]).await?;
@@ -42,7 +43,7 @@ pub(crate) async fn containerd_killed_during_a_pull(case: &Case) -> Result<()> {
     )
     .await?;
     pulls::until_node(case, NODE, |node| runtime_ready(node) == Some(true)).await?;
-    // Still only a part can come, so whatever was said by now is to be of a pull under way.
+    // Only a part can arrive still, so that each report by now must be of a pull under way.
     pulls::until_said(case, NODE, &image.name, |status| {
         status.phase == ImagePullPhase::Pulling
     })
@@ -159,7 +160,7 @@ async fn cut(
     case.blocking(move |_| cluster.kill(Component::Registry))
         .await?;
     let tested = async {
-        // What a node asks for from here on, it asks the registry itself for.
+        // From here on, the nodes' requests go to the registry directly.
         ways.into_iter().for_each(Way::end);
         meanwhile().await
     };
@@ -208,7 +209,8 @@ pub(crate) async fn disk_full(case: &Case) -> Result<()> {
             "{events:?}"
         );
 
-        // The user makes room and asks again: for the same image by another job, and by a job for another image.
+        // The user frees space and requests a pull again: of the same image by another job, and of
+        // another image by a job.
         let cluster = case.cluster()?;
         case.blocking(move |_| cluster.exec(Place::Node(NODE), &["sh", "-ec", ROOM]))
             .await?;
@@ -223,7 +225,7 @@ pub(crate) async fn disk_full(case: &Case) -> Result<()> {
     pulls::restored(tested, store(case, BACK)).await
 }
 
-/// Changes where the node's containerd keeps what it pulls, while it stands still.
+/// Changes where the node's containerd keeps its pulls, while containerd is stopped.
 async fn store(case: &Case, script: &'static str) -> Result<()> {
     let cluster = case.cluster()?;
     let containerd = Component::Containerd(NODE);
@@ -238,7 +240,7 @@ async fn store(case: &Case, script: &'static str) -> Result<()> {
     .await
 }
 
-/// Moves the store to a file system with room for what is in it and for a part of an image.
+/// Moves the store to a file system with space for its content and for a part of an image.
 const CROWD: &str = "
     store=/var/lib/containerd/io.containerd.content.v1.content
     used=$(du --summarize --block-size=1M $store | cut --fields=1)
@@ -250,7 +252,7 @@ const CROWD: &str = "
     rmdir $store.small";
 const ROOM: &str =
     "mount --options remount,size=1g /var/lib/containerd/io.containerd.content.v1.content";
-/// Moves it back, with what came meanwhile.
+/// Moves it back, with later content.
 const BACK: &str = "
     store=/var/lib/containerd/io.containerd.content.v1.content
     mountpoint --quiet $store || exit 0
@@ -264,7 +266,8 @@ const BACK: &str = "
 pub(crate) async fn kubelets_restarted(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     let mut web = objects::clone_set("web", 6, &one, &two_at_a_time(1));
-    // A kubelet that starts calls what it has not probed yet not ready, whatever others do.
+    // A kubelet that starts reports containers as not ready until it has probed them. That is no
+    // fault of the controller's.
     if let Some(container) = web["spec"]["template"]["spec"]["containers"][0].as_object_mut() {
         container.remove("readinessProbe");
     }
@@ -276,7 +279,7 @@ pub(crate) async fn kubelets_restarted(case: &Case) -> Result<()> {
     let held = |now: &Moment<'_>| now.pods.values().any(|s| !s.pod.gates);
     let wants = |s: &&Standing<'_>| s.pod.containers.values().any(|c| c.wanted == two);
     let patched = |now: &Moment<'_>| now.pods.values().filter(wants).count();
-    // Once in the grace period of pods whose images are then changed while no kubelet sees it.
+    // Once in the grace period of pods whose images are then changed while no kubelet runs.
     watch
         .until("a pod is in its grace period", PATIENCE, held)
         .await?;
@@ -314,8 +317,8 @@ async fn kubelets(case: &Case, act: fn(&Cluster, Component) -> Result<()>) -> Re
     .await
 }
 
-/// A Node is deleted while its pods are updated, and its kubelet registers it again: pods and limits are kept, and what the
-/// node was asked before is asked again.
+/// A Node is deleted while its pods are updated, and its kubelet registers it again: pods and
+/// limits are kept, and the earlier entries of its NodeImage come back.
 pub(crate) async fn a_node_is_deleted_in_a_rollout(case: &Case) -> Result<()> {
     // Two tags of one digest, so that the rollout needs the node's word.
     let [one, two] = case.images("same", ["one", "two"]).await?;
@@ -338,7 +341,8 @@ pub(crate) async fn a_node_is_deleted_in_a_rollout(case: &Case) -> Result<()> {
     pulls::until_node(case, NODE, |node| uid(node).is_some_and(|uid| uid != first)).await?;
     case.done("web").await?;
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
-    // A kubelet that starts calls what it has not probed yet not ready, so that only what the controller did is judged.
+    // A kubelet that starts reports containers as not ready until it has probed them, so that only
+    // the controller's own part is checked.
     for moment in watch.record()?.moments() {
         let out = moment.pods.values().filter(|s| !s.pod.gates).count();
         ensure!(

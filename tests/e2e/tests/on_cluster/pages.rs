@@ -16,7 +16,7 @@ use crate::world::{Case, PATIENCE};
 const WHERE: &str = "default";
 /// A warning of the apiserver is an error of kubectl.
 const STRICT: &str = r#"kubectl() { command kubectl --warnings-as-errors "$@"; }"#;
-/// Workloads that many pages speak of, for a page that makes none of this name.
+/// Workloads that many pages mention, for a page that creates none of this name.
 const BASE: [(&str, &str); 2] = [
     (
         "web",
@@ -76,7 +76,7 @@ fn is_run(part: &Part) -> bool {
     matches!(part, Part::Command { text, .. } if why_not_run(text).is_none())
 }
 
-/// The manifests of a page, with what it speaks of before them.
+/// The manifests of a page, after the workloads that it mentions.
 fn manifests(page: &Page) -> Vec<&str> {
     let own = page.parts.iter().filter_map(|part| match part {
         Part::Manifest(text) => Some(text.as_str()),
@@ -116,7 +116,7 @@ async fn applied_and_run(case: &Case, page: &Page, manifests: &[&str]) -> Result
         .await?;
     }
     for manifest in manifests {
-        // What cannot be changed is made anew.
+        // Objects that cannot be changed are created anew.
         let apply = "kubectl apply -f - <<'ONE' || kubectl replace --force -f - <<'TWO'";
         until_run(case, &format!("{apply}\n{manifest}\nONE\n{manifest}\nTWO"))
             .await
@@ -140,7 +140,7 @@ async fn applied_and_run(case: &Case, page: &Page, manifests: &[&str]) -> Result
     Ok(())
 }
 
-/// Takes away what the page's manifests and commands have made.
+/// Deletes the objects of the page's manifests and commands.
 async fn cleaned(case: &Case, manifests: &[&str]) -> Result<()> {
     let protected = "namespaces,deployments,clonesets,services";
     case.shell(&format!(
@@ -177,7 +177,8 @@ fn namespaces(manifests: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Twice. What the first run lets go, a pod as a rule, is made anew before the second.
+/// Runs the command twice. Objects that the first run deletes, mostly a pod, are created anew
+/// before the second.
 async fn runs(case: &Case, text: &str, is_refused: bool) -> Result<()> {
     if !is_refused {
         until_run(case, text).await?;
@@ -195,7 +196,8 @@ async fn runs(case: &Case, text: &str, is_refused: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs it until it runs, on pods that are there. Objects come a while after what makes them. A second try shows no warning.
+/// Runs the command until it succeeds, on existing pods. Objects appear a while after their
+/// creators. A second try shows no warning.
 async fn until_run(case: &Case, text: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE / 3;
     let is_warned = |error: &str| {

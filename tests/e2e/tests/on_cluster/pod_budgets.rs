@@ -1,4 +1,4 @@
-//! Budgets of pods: who may be taken out of service, and what everybody else is told.
+//! Budgets of pods: which pods may be taken out of service, and how other requests are refused.
 
 use std::time::Duration;
 
@@ -127,8 +127,8 @@ fn ensure_refusal(refusal: &Status) -> Result<()> {
     Ok(())
 }
 
-/// Of all pods at once, one may go, whether evicted or deleted; the others are told by whom the budget is used up, and go one after
-/// the other.
+/// Of all pods at once, one may be evicted or deleted. The refusals of the others name the pods
+/// that use up the budget, and they are taken out of service one after the other.
 pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
     deployed(case, 4).await?;
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
@@ -185,7 +185,7 @@ pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Who scales down or deletes a workload is not held up, and a dry run changes nothing.
+/// A budget does not refuse scaling down or deleting a workload, and a dry run changes nothing.
 pub(crate) async fn a_workload_that_shrinks_is_not_held(case: &Case) -> Result<()> {
     deployed(case, 3).await?;
     case.create(&budget(
@@ -421,7 +421,8 @@ async fn is_mended(case: &Case, workload: &Value, kind: &str) -> Result<()> {
     .map(drop)
 }
 
-/// A rollout that may take all pods takes one at a time where a budget says so, and says what it waits for.
+/// A rollout that may take all pods takes one at a time because of a budget, and reports what it
+/// waits for.
 async fn rolls_out_one_by_one(case: &Case, policy: &str) -> Result<()> {
     const REPLICAS: usize = 4;
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
@@ -484,7 +485,8 @@ pub(crate) async fn a_rollout_in_place_keeps_to_a_budget(case: &Case) -> Result<
     restarts_by_request_draw(case).await
 }
 
-/// Who changes images of pods by hand is asked about, until the container runs that has the new one.
+/// Changes of pods' images by hand reserve from the budget, until the container with the new image
+/// runs.
 async fn images_by_hand_draw(case: &Case) -> Result<()> {
     let image = case.image("v3").await?;
     let pods = pods(case).await?;
@@ -513,7 +515,7 @@ async fn images_by_hand_draw(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Containers of two pods are to be restarted at once: the second request waits, and says for whom.
+/// Containers of two pods must be restarted at once: the second request waits, and names the first.
 async fn restarts_by_request_draw(case: &Case) -> Result<()> {
     const REQUEST: &str = "apps.kruise.io/v1beta1/ContainerRecreateRequest";
     let names: Vec<_> = case.pods("web").await?.into_keys().collect();
@@ -548,7 +550,8 @@ async fn restarts_by_request_draw(case: &Case) -> Result<()> {
     enforced(case, 1).await.map(drop)
 }
 
-/// What v1alpha1 has in annotations are fields, and what is wrong is refused with field, value and remedy.
+/// v1alpha1's annotations are fields in v1beta1, and faults are refused with field, value and
+/// remedy.
 pub(crate) async fn both_versions_are_checked_and_alike(case: &Case) -> Result<()> {
     let old = json!({
         "apiVersion": "policy.kruise.io/v1alpha1", "kind": "PodUnavailableBudget",
@@ -672,7 +675,8 @@ pub(crate) async fn both_versions_are_checked_and_alike(case: &Case) -> Result<(
     Ok(())
 }
 
-/// Without a controller pods with a budget stay, and what goes already, or has no budget, goes.
+/// Without a controller, pods with a budget stay. Terminating pods and pods without a budget are
+/// deleted.
 pub(crate) async fn only_what_is_protected_waits_for_a_controller(case: &Case) -> Result<()> {
     deployed(case, 2).await?;
     case.create(&budget(
@@ -701,7 +705,7 @@ pub(crate) async fn only_what_is_protected_waits_for_a_controller(case: &Case) -
             "{}",
             refusal.message
         );
-        // The kubelet's last deletion is asked about by nobody, and neither are other namespaces.
+        // The kubelet's last deletion needs no review, and neither do other namespaces.
         case.patch(kind::POD, "goes", json!({"metadata": {"finalizers": null}}))
             .await?;
         case.gone(kind::POD, "goes").await?;
@@ -751,7 +755,7 @@ pub(crate) async fn the_only_pod_is_replaced_before_it_goes(case: &Case) -> Resu
     goes_when_another_has_come(case).await
 }
 
-/// What a drain of the only pod's node would get, `explain` says without asking for it.
+/// `explain` prints the result of a drain of the only pod's node without an eviction.
 async fn is_explained_before(case: &Case) -> Result<()> {
     let pod = names(case).await?.pop().context("there is no pod")?;
     let node = case.get(kind::POD, &pod).await?["spec"]["nodeName"]
@@ -776,7 +780,7 @@ async fn is_explained_before(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Evicts the pod until it goes, as a drain does, and looks at how many serve all the while.
+/// Evicts the pod until it is deleted, as a drain does, and counts the serving pods all the while.
 async fn goes_when_another_has_come(case: &Case) -> Result<()> {
     let old = names(case).await?.pop().context("there is no pod")?;
     let refusal = take(case, &old, true).await?.context("the only pod goes")?;

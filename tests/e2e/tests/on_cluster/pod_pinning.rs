@@ -1,5 +1,6 @@
-//! Pods of workloads that are not ours go back to where they were: Kubernetes' own StatefulSets, and kinds of other controllers.
-//! The test cluster's apiserver has MutatingAdmissionPolicies, so the chart installs one, unless it is told to use the webhook.
+//! Pods of other controllers' workloads return to their places: Kubernetes' own StatefulSets, and
+//! kinds of other controllers. The test cluster's apiserver has MutatingAdmissionPolicies, so the
+//! chart installs one, unless a value selects the webhook.
 
 use std::collections::BTreeMap;
 
@@ -176,7 +177,7 @@ async fn a_second_object_is_refused(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// The same by the webhook; and who waits while no replica answers it.
+/// The same by the webhook; and which pods wait while no replica answers it.
 pub(crate) async fn the_pod_webhook_holds_up_those_alone_that_asked(case: &Case) -> Result<()> {
     case.with_value(["podPinning.by", "webhook", "auto"], async || {
         pods_of_a_native_set_go_back(case).await?;
@@ -191,7 +192,7 @@ pub(crate) async fn the_pod_webhook_holds_up_those_alone_that_asked(case: &Case)
         scale(case, 2).await?;
         waited?;
         ensure!(ready(case).await?["db-0"].node == before["db-0"].node, "db-0 was on {}", before["db-0"].node);
-        // What is only preferred waits for nobody.
+        // A pod with a preferred place does not wait.
         case.patch(
             kind::NATIVE_STATEFUL_SET,
             SET,
@@ -341,7 +342,7 @@ async fn followed(case: &Case, image: &str) -> Result<()> {
         "{}",
         pod["metadata"]
     );
-    // What is not listed any more is told as such, and its records stay.
+    // A kind that is not listed any more is reported as such, and its records stay.
     objects::patch(
         case.client(),
         "kruise-system",

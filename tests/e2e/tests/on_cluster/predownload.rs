@@ -65,7 +65,7 @@ pub(crate) async fn an_image_list_pull_job_completes(case: &Case) -> Result<()> 
         .await
         .context("its time to live is over, but it stays")?;
 
-    // Another list of images: one job goes, one comes, and one stays.
+    // Another list of images: one job is deleted, one is created, and one stays.
     case.create(&list_job(
         "never",
         &[one.clone(), two.clone()],
@@ -164,7 +164,7 @@ async fn pulled_ahead(case: &Case) -> Result<()> {
             .as_array()
             .cloned()
             .unwrap_or_default();
-        // A node whose part of the job is over may have dropped its entry.
+        // A node may drop its entry when its part of the job is over.
         let Some(pulled) = tags.iter().find(|status| status["tag"] == tag) else {
             continue;
         };
@@ -231,7 +231,7 @@ async fn held_back(case: &Case) -> Result<()> {
         "a pod was patched: {text}"
     );
 
-    // The time is over: it goes on, and stops at the pods that it may disrupt.
+    // The time is over: the rollout continues, and stops at the number of pods that it may disrupt.
     let begun = |set: &Value| set["status"]["updatedReplicas"].as_i64() > Some(0);
     case.until(kind::CLONE_SET, "web", begun).await?;
     let held = jiff::Timestamp::now()

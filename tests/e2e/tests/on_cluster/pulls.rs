@@ -1,4 +1,4 @@
-//! Image pulls that can be stopped in their middle, and what is said of them.
+//! Image pulls that a test can stop in their middle, and their reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,13 +75,15 @@ impl Way {
         })
     }
 
-    /// Leads new connections straight to the registry again, and leaves those through the valve as they are.
+    /// Sends new connections straight to the registry again, and leaves those through the valve as
+    /// they are.
     pub(crate) fn stand_still(self) -> Valve {
         drop(self.diversion);
         self.valve
     }
 
-    /// Leads new connections straight to the registry again, and lets through what is on its way.
+    /// Sends new connections straight to the registry again, and lets the bytes in the valve
+    /// through.
     pub(crate) fn end(self) {
         drop(self.diversion);
         self.valve.open();
@@ -126,7 +128,7 @@ pub(crate) async fn succeeded(case: &Case, name: &str) -> Result<Value> {
     Ok(status)
 }
 
-/// What a NodeImage says about a pull.
+/// A NodeImage's report of a pull.
 pub(crate) fn said_of<'a>(node: &'a NodeImage, image: &str) -> Option<&'a ImageTagStatus> {
     let (name, tag) = image.rsplit_once(':')?;
     node.status
@@ -138,7 +140,7 @@ pub(crate) fn said_of<'a>(node: &'a NodeImage, image: &str) -> Option<&'a ImageT
         .find(|status| status.tag == tag)
 }
 
-/// Waits until a node says of a pull what is wanted, and gives that.
+/// Waits until a node's report of a pull is as wanted, and returns it.
 pub(crate) async fn until_said(
     case: &Case,
     node: u8,
@@ -328,7 +330,7 @@ pub(crate) fn ensure_open(versions: &[NodeImage], node: u8, image: &str) -> Resu
     Ok(())
 }
 
-/// Runs a test, and then what puts things right, however the test ended.
+/// Runs a test, and then the repair, in whichever way the test ended.
 pub(crate) async fn restored(
     test: impl Future<Output = Result<()>>,
     restore: impl Future<Output = Result<()>>,

@@ -1,4 +1,5 @@
-//! What a node stops containers with is killed while they stop: each is stopped once all the same, and its pod stays.
+//! A program that a node stops containers with is killed while they stop: each container is stopped
+//! exactly once all the same, and its pod stays.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::world::{Case, ensure_in_place};
 const NODE: u8 = 2;
 /// A pod whose hook takes its time, and one whose container does not end by itself.
 const NAMES: [&str; 2] = ["hook", "deaf"];
-/// How long a stop takes, in seconds: enough for whoever is killed to be killed meanwhile.
+/// How long a stop takes, in seconds: enough time to kill a program meanwhile.
 const LONG: i64 = 15;
 /// After so long its daemon is in the middle of it.
 const BEGUN: Duration = Duration::from_secs(3);
@@ -54,7 +55,7 @@ fn set(name: &str, image: &str) -> Value {
     set
 }
 
-/// Both are asked to stop, and while they do, somebody is killed.
+/// Both are requested to stop, and meanwhile `kills` kills a program.
 async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
     let mut before = Vec::new();
     for name in NAMES {
@@ -64,7 +65,7 @@ async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<(
             .next()
             .with_context(|| format!("{name} has no pod"))?;
         if name == "deaf" {
-            // It does not hear what ends it from now on.
+            // From now on the container ignores the signal that ends it.
             let main = pod
                 .containers
                 .get(CONTAINER)
@@ -114,7 +115,7 @@ async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<(
     Ok(())
 }
 
-/// How many containers the node's daemon is asked to stop, and has not stopped yet.
+/// How many containers the NodeImage lists to stop, and the daemon has not stopped yet.
 fn stopping(node: &NodeImage) -> usize {
     let is_answered = |stop: &&StopContainer| {
         node.status

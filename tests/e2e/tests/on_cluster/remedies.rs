@@ -78,7 +78,8 @@ async fn commands_run(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// The messages that can be brought about in a namespace. `stuck_sets` has those of nodes, claims and records.
+/// The messages that a test can cause in a namespace. `stuck_sets` has those of nodes, claims and
+/// records.
 pub(crate) async fn each_message_has_commands_that_run(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     for object in [

@@ -113,7 +113,7 @@ pub(crate) async fn cpu_and_image_change_together(case: &Case) -> Result<()> {
 /// More than any node has.
 const TOO_MUCH: &str = "1000";
 
-/// What the condition `Blocked` says of a resize that cannot be.
+/// The message of the condition `Blocked` for a resize that is infeasible.
 fn infeasible(set: &Value) -> Option<&str> {
     let mut conditions = set["status"]["conditions"].as_array()?.iter();
     conditions.find(|one| one["type"] == "Blocked" && one["reason"] == "ResizeInfeasible")?["message"].as_str()
@@ -130,7 +130,8 @@ fn counts(set: &Value) -> [u64; 4] {
     .map(|count| set["status"][count].as_u64().unwrap_or(0))
 }
 
-/// Who says that a resize cannot be: the apiserver since Kubernetes 1.36, before that the kubelet.
+/// The component that refuses an infeasible resize: the apiserver since Kubernetes 1.36, before
+/// that the kubelet.
 fn who_refuses(case: &Case) -> Result<&'static str> {
     Ok(
         if case.cluster()?.versions().kubernetes >= Kubernetes::V1_36 {
@@ -211,7 +212,7 @@ pub(crate) async fn infeasible_resize_is_tried_with_one_pod(case: &Case) -> Resu
     })
     .await?;
     let told = blocked(case).await?;
-    // What a leader knows goes with it.
+    // A leader's knowledge is lost when it ends.
     let controller = [
         "deployment/kruise-controller-manager",
         "-n",

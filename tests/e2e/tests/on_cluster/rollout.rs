@@ -230,7 +230,8 @@ pub(crate) async fn a_paused_rollout_waits(case: &Case) -> Result<()> {
         })
         .await?;
     ensure!(seen["status"]["updatedReplicas"] == 0, "{}", seen["status"]);
-    // Scaling goes on, and by the time the new pods are ready the controller has decided many times.
+    // Scaling continues, and by the time the new pods are ready the controller has decided many
+    // times.
     case.patch(kind::CLONE_SET, "web", json!({"spec": {"replicas": 4}}))
         .await?;
     case.until(kind::CLONE_SET, "web", |set| {
@@ -284,7 +285,8 @@ pub(crate) async fn both_versions_of_the_api_work(case: &Case) -> Result<()> {
 
 pub(crate) async fn a_request_to_a_ready_pod_is_answered(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-    // Who keeps the slices of a service may need a few seconds where several pods change at once.
+    // The controller of the service's slices may need a few seconds when several pods change at
+    // once.
     case.clone_set("web", 6, &one, two_at_a_time(10)).await?;
     let watch = case.watch("web").await?;
     let asker = case.ask("web", &watch).await?;

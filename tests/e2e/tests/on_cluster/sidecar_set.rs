@@ -109,7 +109,7 @@ async fn deployed(case: &Case) -> Result<Value> {
     .await
 }
 
-/// A Deployment's two pods, a CloneSet's two, and one of nobody.
+/// A Deployment's two pods, a CloneSet's two, and one without an owner.
 async fn make_pods(case: &Case, image: &str) -> Result<()> {
     let clone_set = objects::clone_set("cloned", 2, image, &json!({}));
     let mut of_clone_set = clone_set.clone();
@@ -249,7 +249,8 @@ async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<
     agents_alone_restarted(case, before).await
 }
 
-/// Each pod is the one that it was, and of its containers the SidecarSet's alone is another, of another image.
+/// Each pod is the same as before, and of its containers only the SidecarSet's is another, of
+/// another image.
 async fn agents_alone_restarted(case: &Case, before: &[Value]) -> Result<()> {
     for old in before {
         let name = old["metadata"]["name"]
@@ -333,7 +334,7 @@ pub(crate) async fn pods_that_lack_the_containers_are_replaced(case: &Case) -> R
         case.until(kind::SIDECAR_SET, &case.namespace, is_so)
     };
     let tested = async {
-        // Nobody injects yet, as if nobody had answered.
+        // Injection is paused, as if the webhook had not answered.
         case.create(&sidecar_set(
             case,
             &one,
@@ -356,7 +357,7 @@ pub(crate) async fn pods_that_lack_the_containers_are_replaced(case: &Case) -> R
             json!({"metadata": {"annotations": annotations}}),
         )
         .await?;
-        // A pod of nobody stays: no other would come.
+        // A pod without an owner stays, because it would not be created anew.
         let set = injection(json!({"selected": 5, "injected": 4, "missed": 1})).await?;
         done(case, 4).await?;
         let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();

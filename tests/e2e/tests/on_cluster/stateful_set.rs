@@ -95,7 +95,7 @@ pub(crate) async fn pods_come_change_and_go_in_order(case: &Case) -> Result<()> 
         pod["metadata"]["labels"]
     );
 
-    // The highest goes in place, and two stay.
+    // The highest is updated in place, and two stay.
     let set = case.get(kind::STATEFUL_SET, SET).await?;
     case.patch(kind::STATEFUL_SET, SET, objects::image_patch(&set, &two))
         .await?;
@@ -118,7 +118,8 @@ pub(crate) async fn pods_come_change_and_go_in_order(case: &Case) -> Result<()> 
         set["status"]
     );
 
-    // Another is made for the one that is reserved, before that goes; its claim goes along.
+    // Another pod is created for the reserved ordinal before its pod is deleted; its claim is
+    // deleted with it.
     case.patch(
         kind::STATEFUL_SET,
         SET,
@@ -325,7 +326,7 @@ pub(crate) async fn what_takes_a_name_is_named(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with a spec, and words that the answer must have.
+/// A fault of a spec, and words that the answer must have.
 type Refusal = (&'static str, Value, &'static [&'static str]);
 
 fn refused() -> Vec<Refusal> {
@@ -419,7 +420,7 @@ pub(crate) async fn bad_sets_are_refused(case: &Case) -> Result<()> {
             Err(error) => has_words(&name, &error, &["52", &name])?,
         }
     }
-    // Of all ordinals none is left: accepted, and told.
+    // No ordinal is left: accepted, and reported.
     case.create(&stateful_set(
         0,
         &image,
@@ -484,7 +485,8 @@ pub(crate) async fn an_older_manifest_says_which_ordinals_are_reserved(case: &Ca
     Ok(())
 }
 
-/// P0 to P4, as the documentation tells it: with partition 4 the last one alone, then the others, at most three at a time.
+/// P0 to P4, as in the documentation: with partition 4 the last one alone, then the others, at most
+/// three at a time.
 pub(crate) async fn five_pods_with_a_partition_go_three_at_a_time(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     let rolling = json!({"partition": 4, "maxUnavailable": 3, "podUpdatePolicy": "ReCreate"});
@@ -725,7 +727,7 @@ pub(crate) async fn bad_persistent_pod_states_are_refused(case: &Case) -> Result
     Ok(())
 }
 
-/// The test stands in for whoever enlarges volumes.
+/// The test stands in for the program that enlarges volumes.
 pub(crate) async fn claims_grow_pod_by_pod(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let standard = case

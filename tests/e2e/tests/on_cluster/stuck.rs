@@ -1,5 +1,5 @@
-//! Why is it stuck? Rollouts that are stuck, each for another reason: the condition `Blocked` and `explain` name it, and it
-//! goes when it is mended.
+//! Why is it stuck? Rollouts that are stuck, each for another reason: the condition `Blocked` and
+//! `explain` name it, and the condition disappears when the cause is fixed.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::pod_budgets;
 use crate::world::Case;
 
-/// What is told when it has lasted for a minute, on a busy machine.
+/// For conditions that appear after a minute, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// One stuck rollout of one pod.
@@ -18,14 +18,14 @@ struct Stuck {
     name: &'static str,
     /// A sound CloneSet comes first, and then this change of it.
     rollout: bool,
-    /// What is put into the pod template's spec, or into its container.
+    /// The part that is merged into the pod template's spec, or into its container.
     pod: Value,
     container: Value,
     /// The CloneSet's hooks.
     hook: Value,
     reason: &'static str,
     words: &'static [&'static str],
-    /// What is created to mend it; nothing where the CloneSet is mended.
+    /// The object that fixes it; `None` if a change of the CloneSet does.
     mend: Option<Value>,
 }
 
@@ -189,7 +189,7 @@ pub(crate) async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str
         .filter(|word| !message.contains(**word))
         .collect();
     ensure!(missing.is_empty(), "{name}: {missing:?} not in {message}");
-    // A container that crashes again and again is, for a moment, one that is being started.
+    // A container that crash-loops is, for a moment, one that is being started.
     let line = format!("Blocked ({reason}): CloneSet");
     let told = |text: &str| {
         text.lines()
@@ -248,7 +248,7 @@ pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Resu
     for one in &all {
         match &one.mend {
             Some(object) => drop(case.create(object).await?),
-            // Whole, so that what was put in is taken out.
+            // All containers are replaced, so that the merged part disappears.
             None => {
                 let containers = sound(one)["spec"]["template"]["spec"]["containers"].clone();
                 let template = json!({"spec": {"containers": containers, "nodeSelector": null}});
@@ -268,7 +268,8 @@ pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Resu
     Ok(())
 }
 
-/// What a budget holds waits in `explain`, whose second line is the condition; and a missing image is graver than the budget.
+/// `explain` lists the pods that wait for a budget, and its second line is the condition; and a
+/// missing image is graver than the budget.
 pub(crate) async fn explain_shows_what_a_budget_holds(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     case.clone_set("web", 3, &one, json!({"podUpdatePolicy": "ReCreate"}))
@@ -320,7 +321,8 @@ pub(crate) async fn explain_shows_what_a_budget_holds(case: &Case) -> Result<()>
     Ok(())
 }
 
-/// Waits until the condition has this reason and `explain` has the same sentence in its second line; gives what that says.
+/// Waits until the condition has this reason and `explain` has the same sentence in its second
+/// line; returns the sentence.
 async fn explained_as_blocked(case: &Case, reason: &str) -> Result<String> {
     let line = |set: &Value| {
         blocked(set).map(|(reason, message)| format!("Blocked ({reason}): {message}"))
@@ -394,7 +396,7 @@ pub(crate) async fn overlapping_selectors_are_named_by_the_younger(case: &Case) 
     Ok(())
 }
 
-/// A pod that is to be gone, and is held by a finalizer, for which another is there already.
+/// A deleted pod that a finalizer keeps, although its replacement exists already.
 pub(crate) async fn a_pod_that_does_not_end_is_named(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;

@@ -18,7 +18,7 @@ const LOST_NODE: &str = "node-3";
 /// More than any node has.
 const TOO_MUCH: &str = "1000";
 
-/// What it is, its name, its reason, and words of the message.
+/// The kind, the name, the reason, and words of the message.
 const STAGED: [(&str, &str, &str, &[&str]); 13] = [
     (
         kind::DAEMON_SET,
@@ -140,7 +140,7 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
     mended(case, &image).await
 }
 
-/// What is mended is told no more.
+/// A fixed cause is not reported any more.
 async fn mended(case: &Case, image: &str) -> Result<()> {
     let pods = case.pods("held").await?;
     let held = pods
@@ -205,7 +205,7 @@ async fn stage_sets(case: &Case, image: &str) -> Result<()> {
     held["spec"]["template"]["metadata"]["labels"]["kruise.io/test"] = "held".into();
     let mut surging = set("surging", image, &json!({"maxSurge": 1}), &one);
     surging["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostPort"] = 18_099.into();
-    // The scheduler, which would see that there is no room, is not asked.
+    // The pod bypasses the scheduler, which would see that the node lacks resources.
     let mut refused = set("refused", image, &rolling, &json!({"nodeName": NODE}));
     refused["spec"]["template"]["spec"]["containers"][0]["resources"] =
         json!({"requests": {"cpu": TOO_MUCH}});
@@ -262,7 +262,8 @@ async fn stage_jobs(case: &Case, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// Pods that nobody owns, and a request for each but the last, which is made once its node is away.
+/// Pods without an owner, and a request for each but the last, whose request is created once its
+/// node is away.
 async fn stage_requests(case: &Case, image: &str) -> Result<()> {
     let no_port = json!({"tcpSocket": {"port": 1}, "periodSeconds": 1});
     for (name, node, field, value) in [

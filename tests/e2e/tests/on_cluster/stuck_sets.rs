@@ -99,7 +99,7 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
     )
     .await?;
     told?;
-    // What is mended is told no more.
+    // A fixed cause is not reported any more.
     case.kubectl(&[
         "delete",
         "pod",
@@ -236,9 +236,9 @@ async fn loses_its_node(case: &Case) -> Result<()> {
     .map(|_| ())
 }
 
-/// A class that lets claims grow, and whose volumes nobody enlarges.
+/// A class that allows claims to grow, and whose volumes no program enlarges.
 const CLASS: &str = "grows";
-/// What is told of the claims, the order and the records of four more sets.
+/// The reports about the claims, the order and the records of four more sets.
 const CLAIMS_AND_RECORDS: [(&str, &str, &[&str]); 4] = [
     (
         "offline",
@@ -301,7 +301,7 @@ async fn claims_and_records(case: &Case) -> Result<()> {
             .context("ordered")?,
     )
     .await?;
-    // What is mended is told no more.
+    // A fixed cause is not reported any more.
     grows(case, true).await?;
     let gone = case.get(kind::STATEFUL_SET, "gone").await?;
     let message = blocked(&gone)
@@ -364,7 +364,7 @@ async fn grows(case: &Case, grows: bool) -> Result<()> {
         .map(drop)
 }
 
-/// What a resizer says of a claim.
+/// Writes a resizer's status of a claim.
 async fn resize_status(case: &Case, claim: &str, status: &Value) -> Result<()> {
     let patch = json!({"status": status}).to_string();
     let arguments = [
@@ -381,8 +381,8 @@ async fn resize_status(case: &Case, claim: &str, status: &Value) -> Result<()> {
     case.kubectl(&arguments).await.map(drop)
 }
 
-/// Three sets whose claims are to grow: one waits for the pod's next start, one may not, and of one nobody enlarges the volume, so
-/// that the pod behind waits.
+/// Three sets whose claims must grow: one waits for the pod's next start, one may not grow, and the
+/// volume of one is not enlarged, so that the pod behind it waits.
 async fn stage_claims(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let standard = case

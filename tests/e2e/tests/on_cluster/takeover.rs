@@ -10,7 +10,8 @@ use crate::world::{Case, ensure_in_place};
 
 const REVISION: &str = "apps/v1/ControllerRevision";
 
-/// The template as OpenKruise's webhook stores it, with defaults, and with what needs care in bytes.
+/// The template as OpenKruise's webhook stores it, with defaults, and with values that are
+/// sensitive in bytes.
 fn template(name: &str, image: &str) -> Value {
     let mut template = objects::clone_set(name, 0, image, &json!({}))["spec"]["template"].take();
     template["metadata"]["creationTimestamp"] = Value::Null;
@@ -248,7 +249,8 @@ pub(crate) async fn from_openkruise_and_back(case: &Case) -> Result<()> {
         ensure!(revisions.len() == 2, "{revisions:?}");
     }
 
-    // An image goes in place, though kubectl leaves the defaults out, and in a pod from before the gates.
+    // An image changes in place, although kubectl leaves the defaults out, and in a pod from before
+    // the gates.
     for name in ["rest", "part"] {
         let bare = objects::clone_set(name, 3, "", &json!({}));
         let mut patch = image_patch(&bare, &images[2]);
@@ -260,7 +262,8 @@ pub(crate) async fn from_openkruise_and_back(case: &Case) -> Result<()> {
     ensure_in_place(&pods.0, &case.pods("rest").await?, 1)?;
     ensure_in_place(&pods.1, &case.pods("part").await?, 1)?;
 
-    // And what was written is what OpenKruise would write for the template as it is stored now.
+    // And the written revision is the one that OpenKruise would write for the template as it is
+    // stored now.
     let name = set["status"]["updateRevision"]
         .as_str()
         .context("no updateRevision")?;

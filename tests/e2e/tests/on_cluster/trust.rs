@@ -1,4 +1,4 @@
-//! What a daemon's stolen token is good for.
+//! The uses of a daemon's stolen token.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use berth_api::v1beta1::NodeImage;
@@ -269,7 +269,7 @@ pub(crate) async fn a_daemon_gets_its_own_secrets_only(case: &Case) -> Result<()
     Ok(())
 }
 
-/// What the daemon of a node is given for a pull of this image. Nothing where it is refused.
+/// The credentials that a node's daemon gets for a pull of this image. None if it is refused.
 pub(crate) async fn given_to(
     case: &Case,
     node: &str,
@@ -398,7 +398,7 @@ pub(crate) async fn the_controller_writes_barriers_only(case: &Case) -> Result<(
     ] {
         refused(what, own.create(&PostParams::default(), &map).await, words)?;
     }
-    // What no object owns that is there, garbage collection takes away.
+    // The garbage collector deletes objects whose owners do not exist.
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
         "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "web:v1"}]},

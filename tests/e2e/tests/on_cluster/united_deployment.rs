@@ -177,7 +177,8 @@ async fn requests(case: &Case, labels: &[&str]) -> Result<u64> {
     Ok(counted.map(|count| count as u64).sum())
 }
 
-/// A field that a StatefulSet does not change: the condition names it, and wakes repeat no request.
+/// A field that a StatefulSet cannot change: the condition names it, and further reconciles do not
+/// repeat the request.
 pub(crate) async fn refused_change_is_told_once(case: &Case) -> Result<()> {
     let topology = json!({"subsets": [{"name": "a"}]});
     case.create(&united("statefulSetTemplate", 0, "none", &topology))

@@ -1,4 +1,4 @@
-//! What people read.
+//! The texts that users read.
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::kind;
@@ -157,7 +157,7 @@ pub(crate) async fn explain_says_what_is_waited_for(case: &Case) -> Result<()> {
     };
     case.explained("web", "json", any_waits).await?;
     let after = case.get(kind::CLONE_SET, "web").await?;
-    // Its status may be another by now: a pod that is held for long is told of.
+    // Its status may have changed by now: a pod that is held for long is reported there.
     let wanted = |set: &Value| (set["metadata"]["generation"].clone(), set["spec"].clone());
     ensure!(
         wanted(&before) == wanted(&after),

@@ -1,4 +1,4 @@
-//! The cluster that all tests share, and what each test has for its own.
+//! The cluster that all tests share, and the objects that each test has for its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// How long anything may take on a busy machine. Nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const NODES: u8 = 3;
-/// What tests need beside the defaults; it takes the place of the chart's own value.
+/// The feature gates that tests need beside the defaults; the value replaces the chart's own.
 const GATES: &str = "ImagePullJobGate=true,InPlaceWorkloadVerticalScaling=true,PodUnavailableBudgetUpdateGate=true,\
                      ResourcesDeletionProtection=true,StatefulSetAutoResizePVCGate=true";
 
@@ -49,7 +49,7 @@ impl World {
         Ok(world)
     }
 
-    /// What Berth's own pods say, for a failure.
+    /// The logs of Berth's own pods, for a failure.
     pub(crate) fn logs(&self) -> String {
         let of = |component: &str| {
             let selector = format!("app.kubernetes.io/component={component}");
@@ -134,7 +134,7 @@ impl Case {
             .context("the tests run on a cluster of their own")
     }
 
-    /// Runs what blocks where it holds nothing else up.
+    /// Runs blocking work on a thread where it delays nothing else.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Site) -> Result<T> + Send + 'static,
@@ -296,7 +296,7 @@ impl Case {
         .await
     }
 
-    /// Changes what is under `rollingUpdate`.
+    /// Changes fields of `rollingUpdate`.
     pub(crate) async fn set_strategy(&self, name: &str, rolling_update: Value) -> Result<Value> {
         self.patch(
             kind::CLONE_SET,
@@ -360,7 +360,7 @@ impl Case {
             .collect())
     }
 
-    /// Waits until this is told of an object, and gives it. Events are written beside the work, and come when they come.
+    /// Waits until an object has such an event, and returns it. Events are written asynchronously.
     pub(crate) async fn told(&self, name: &str, is_it: impl Fn(&str) -> bool) -> Result<String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -376,8 +376,9 @@ impl Case {
         }
     }
 
-    /// Waits until `explain` says this of a CloneSet, as `text` or `json`, and gives it. It looks at the cluster anew, a
-    /// moment after whoever asks; and a command in a container may fail for reasons of its own.
+    /// Waits until `explain` prints this of a CloneSet, as `text` or `json`, and returns it.
+    /// `explain` reads the cluster anew, a moment after the test did, and a command in a container
+    /// may fail for reasons of its own.
     pub(crate) async fn explained(
         &self,
         name: &str,

@@ -36,7 +36,7 @@ fn admission_of(namespace: &str) -> String {
     .to_string()
 }
 
-/// Of 64, 21 and 7 MiB. Those that no apiserver sends are refused.
+/// Bodies of 64, 21 and 7 MiB. Sizes that no apiserver sends are refused.
 pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
     attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
@@ -110,8 +110,8 @@ pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
     .await
 }
 
-/// What is after the `#` is cut off from the URL: `?dryRun=All`. Somebody who does not know the secret path is
-/// answered from the review alone, and whatever the answer is, nothing is made.
+/// The part after the `#` is cut off from the URL: `?dryRun=All`. A caller that does not know the
+/// secret path gets its answer from the review alone, and no answer creates an object.
 pub(crate) async fn a_namespace_with_a_fragment_makes_nothing(case: &Case) -> Result<()> {
     attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
@@ -151,7 +151,7 @@ pub(crate) async fn a_namespace_with_a_fragment_makes_nothing(case: &Case) -> Re
     .await
 }
 
-/// What a caller writes is in no label of a metric.
+/// A caller's values are in no label of a metric.
 pub(crate) async fn long_namespaces_make_no_metrics(case: &Case) -> Result<()> {
     const REQUESTS: usize = 50;
     const MORE_METRICS: usize = 64 << 10;

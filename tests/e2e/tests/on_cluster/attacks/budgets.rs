@@ -1,4 +1,5 @@
-//! Budgets of a tenant's that are to keep Kubernetes itself from deleting pods, and pods that such a budget left behind.
+//! Budgets of a tenant that try to keep Kubernetes itself from deleting pods, and pods that such a
+//! budget left behind.
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_e2e::objects::{self, kind};
@@ -19,7 +20,8 @@ const PRIORITY: &str = "berth-attacks-important";
 /// Of this resource one node has one, so one pod fills it.
 const SLOT: &str = "berth.test/slot";
 
-/// A collection is reviewed pod by pod, and no review has a pod's name: each budget refuses, and counts what goes.
+/// A collection is reviewed pod by pod, and no review has a pod's name: each budget refuses, and
+/// counts the deleted pods.
 pub(crate) async fn collections_pass_no_budget(case: &Case) -> Result<()> {
     deployed(case, 3).await?;
     let before = names(case).await?;
@@ -187,7 +189,8 @@ async fn passes(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// A pod that was taken from its ReplicaSet goes, although the budget is gone for which it was.
+/// A pod that was released from its ReplicaSet is deleted, although the budget that caused the
+/// release is gone.
 pub(crate) async fn released_pods_outlive_no_budget(case: &Case) -> Result<()> {
     deployed(case, 1).await?;
     let asks = json!({"metadata": {"annotations": {"apps.kruise.io/surge-on-eviction": "true"}}});

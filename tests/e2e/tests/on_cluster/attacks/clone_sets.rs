@@ -9,7 +9,8 @@ use super::{
 };
 use crate::world::Case;
 
-/// The text of a CloneSet without pods, with this in a field of its template that nobody knows.
+/// The text of a CloneSet without pods, with `unknown` in a field of its template that no schema
+/// knows.
 fn clone_set_with(name: &str, unknown: &str) -> String {
     let mut set = objects::clone_set(name, 0, "web:v1", &json!({}));
     set["spec"]["template"]["spec"]["unknown"] = "UNKNOWN".into();
@@ -84,7 +85,7 @@ pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
     .await
 }
 
-/// Each revision that is kept costs memory and room in etcd: there is a most.
+/// Each kept revision costs memory and space in etcd, so their number has a maximum.
 pub(crate) async fn a_history_without_end_is_refused(case: &Case) -> Result<()> {
     attack_by_tenant(case, async |tenant| {
         let mut set = objects::clone_set("history", 0, "web:v1", &json!({}));

@@ -1,4 +1,5 @@
-//! Connections of a neighbour without a credential, which send nothing, or do not end what they send.
+//! Connections of a neighbour without a credential, which send nothing, or do not end their
+//! requests.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use super::replicas::Replicas;
 use super::{SOMEBODY_ELSE, attack, somebody_elses_request};
 use crate::world::Case;
 
-/// Ten requests of somebody else, so that each replica has some. The apiserver has connections already; somebody who makes a
-/// new one is answered, too.
+/// Ten requests of another user, so that each replica has some. The apiserver has connections
+/// already; a client that makes a new one is answered, too.
 pub(super) async fn somebody_elses_requests(case: &Case, ips: Vec<String>) -> Result<()> {
     for _ in 0..10 {
         somebody_elses_request(case).await?;
@@ -27,7 +28,7 @@ pub(super) async fn somebody_elses_requests(case: &Case, ips: Vec<String>) -> Re
     new_connections_are_answered(case, ips).await
 }
 
-/// Connections that somebody makes now, by what the clients trust and the clock of this machine.
+/// New connections, verified by the clients' authorities and the clock of this machine.
 pub(super) async fn new_connections_are_answered(case: &Case, ips: Vec<String>) -> Result<()> {
     Neighbour::does(case, move |neighbour| async move {
         let other = neighbour.beside_the_apiserver();
@@ -47,7 +48,7 @@ pub(super) async fn new_connections_are_answered(case: &Case, ips: Vec<String>) 
     .await
 }
 
-/// Posts whose bodies never come.
+/// Posts whose bodies never arrive.
 pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
     const EACH: usize = 10;
     attack(case, async || {
@@ -128,7 +129,7 @@ async fn idle_connections_hold_nobody_up(case: &Case, addresses: u8) -> Result<(
 
 type Message = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
 
-/// A message of nearly 4 MiB, whose end never comes.
+/// A message of nearly 4 MiB, whose end never arrives.
 fn message_without_end() -> Message {
     const SAID: u32 = (4 << 20) - 1;
     let mut head = vec![0];
@@ -193,7 +194,7 @@ async fn streams_of_grpc_fit(case: &Case, addresses: Vec<u8>) -> Result<()> {
                 !held.is_empty(),
                 "the port for pull secrets cannot be reached at all"
             );
-            // What they send arrives.
+            // Their bytes arrive.
             tokio::time::sleep(Duration::from_secs(8)).await;
             Ok(held)
         };

@@ -1,4 +1,4 @@
-//! Pods that cost more than they weigh: as they are stored, in every review of what becomes of them, and in metrics.
+//! Pods that cost more than their size: in the store, in every review about them, and in metrics.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ fn fat(name: &str) -> Value {
     )
 }
 
-/// Sends a request in JSON; what the server answered, or in which words it refused.
+/// Sends a request in JSON; returns the server's answer, or the words of its refusal.
 pub(super) async fn send(
     client: &Client,
     method: &str,
@@ -144,7 +144,7 @@ async fn metrics(case: &Case) -> Result<Vec<usize>> {
     .await
 }
 
-/// Each is told as unreadable and refused with the field and the limit, whatever is to become of it.
+/// Each pod is reported as unreadable and refused with the field and the limit, for any operation.
 pub(crate) async fn fat_pods_stop_nobody(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
@@ -256,7 +256,7 @@ async fn told_unreadable(case: &Case, namespace: &str, pod: &str, says: &str) ->
 const STORED: usize = 400;
 /// So many requests about bombs are under way at once, a fourth of each sort.
 const AT_ONCE: usize = 100;
-/// What a review adds to a request for a restart.
+/// The annotation that a review adds to a request for a restart.
 const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
 /// So many requests a neighbour has meanwhile, of each sort.
 const NEIGHBOURS: usize = 5;
@@ -356,7 +356,8 @@ async fn floods(case: &Case, tenant: &Tenant, app: &str) -> Result<()> {
         let new = gated("new", &json!({"labels": {"app": "web"}}), &json!({}));
         for (number, (method, path, body)) in requests(&case.namespace, pod, new).iter().enumerate()
         {
-            // What a review of ours adds to the object: a sidecar, or what the request copies.
+            // The addition of one of Berth's reviews to the object: a sidecar, or the fields that
+            // the request copies.
             let added = ["", "", "agent", POD_UID][number];
             for _ in 0..NEIGHBOURS {
                 match send(&admin, method, path, body).await {

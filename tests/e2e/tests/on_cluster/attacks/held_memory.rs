@@ -1,5 +1,5 @@
-//! Callers without a credential that keep what a replica holds for them: bodies that never end, and answers that they never
-//! read.
+//! Callers without a credential that occupy a replica's memory: bodies that never end, and answers
+//! that they never read.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ pub(crate) async fn answers_that_nobody_reads_fit(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Each address posts so many bodies to each replica, all but what it keeps back, and reads nothing.
+/// Each address posts so many bodies to each replica, without the part that it holds back, and
+/// reads nothing.
 async fn posts_that_are_kept_hold_nobody_up(
     case: &Case,
     addresses: u8,

@@ -1,5 +1,5 @@
-//! Pods of a tenant that a SidecarSet selects beside those of others: one that is never ready, and
-//! one that no policy lets the controller patch.
+//! Pods of a tenant that a SidecarSet selects beside pods of others: one that is never ready, and
+//! one that a policy keeps the controller from patching.
 
 use std::time::{Duration, Instant};
 

@@ -28,14 +28,14 @@ pub(super) const METRICS: u16 = 8080;
 /// Long enough for any answer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The neighbour. It trusts what the controller's callers trust.
+/// The neighbour. It trusts the same authorities as the controller's callers.
 #[derive(Clone)]
 pub(super) struct Neighbour {
     address: Ipv4Addr,
     roots: rustls::RootCertStore,
 }
 
-/// What came back on a connection.
+/// The answer on a connection.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// None where the connection was closed without an answer.
@@ -80,7 +80,7 @@ impl Neighbour {
         }
     }
 
-    /// Somebody who calls from the apiserver's address, on connections of its own.
+    /// A client that calls from the apiserver's address, on connections of its own.
     pub(super) fn beside_the_apiserver(self) -> Neighbour {
         Neighbour {
             address: address::CONTROL_PLANE,
@@ -97,7 +97,8 @@ impl Neighbour {
         let done = tokio::task::spawn_blocking(move || {
             // Sockets belong to the network of the thread that makes them.
             cluster.in_network(|| {
-                // A neighbour has processors of its own: here it gets what the cluster leaves. This thread ends with its work.
+                // A neighbour has processors of its own: here it gets those that the cluster leaves
+                // idle. This thread ends with its work.
                 rustix::process::nice(19)?;
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
@@ -108,7 +109,7 @@ impl Neighbour {
         done.await??
     }
 
-    /// Holds what it opens while something else happens.
+    /// Keeps its connections open while `what` runs.
     pub(super) async fn holds<H: 'static, F: Future<Output = Result<H>>>(
         case: &Case,
         open: impl FnOnce(Neighbour) -> F + Send + 'static,
@@ -197,7 +198,7 @@ impl Neighbour {
     }
 }
 
-/// Sends a request and reads what comes, to the end.
+/// Sends a request and reads the answer to the end.
 async fn exchange(
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite,
     head: &[u8],

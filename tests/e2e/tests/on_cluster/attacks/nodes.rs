@@ -19,7 +19,7 @@ fn job(name: &str, image: &str, more: Value) -> Value {
     job
 }
 
-/// What a job may not have, and words that the refusal must have.
+/// The fields that a job may not have, and words that the refusal must have.
 pub(crate) async fn jobs_over_a_limit_are_refused(case: &Case) -> Result<()> {
     let fat: String = "x".repeat(900_000);
     attack_by_tenant(case, async |tenant| {
@@ -82,14 +82,14 @@ pub(crate) async fn a_registry_that_stands_still_leaves_slots(case: &Case) -> Re
             tenant
                 .create(&job(&format!("still{number}"), &image, more))
                 .await?;
-            // Those before it take of what is let through, too.
+            // Earlier pulls take their part of the allowed bytes, too.
             let begun = |node: &NodeImage| {
                 way.valve.allow(PART / 64);
                 pulls::said_of(node, &image).is_some_and(pulls::in_the_middle)
             };
             pulls::until_node(case, 1, begun).await?;
         }
-        // Those five stand still from here on; new connections have a way of their own.
+        // These five are stalled from here on; new connections have another route.
         let valve = way.stand_still();
         case.create(&job("other", &small, json!({}))).await?;
         let done = case
@@ -145,7 +145,8 @@ async fn filled_by_tenant(case: &Case) -> Result<usize> {
         .count())
 }
 
-/// As many images as a NodeImage can name, from one namespace: another's still has room.
+/// As many images as a NodeImage can name, from one namespace: those of another namespace still
+/// fit.
 pub(crate) async fn one_namespace_does_not_fill_a_node(case: &Case) -> Result<()> {
     const IMAGES: usize = 260;
     const MOST: usize = 256;

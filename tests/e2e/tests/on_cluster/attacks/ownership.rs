@@ -30,7 +30,7 @@ fn ghost(name: &str, set: &Value, revision: &str, image: &str, owner: [&str; 2])
     })
 }
 
-/// What may be seen by who may view the victim's namespace: uid and revision.
+/// A viewer of the victim's namespace can see its uid and revision.
 pub(crate) async fn forged_owners_reach_no_other_namespace(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let set = case.clone_set("web", 3, &image, json!({})).await?;
@@ -101,7 +101,7 @@ fn updating(name: &str, node: &str, image: &str) -> Value {
     })
 }
 
-/// A node is asked about pods of CloneSets alone, and goes on to answer about them.
+/// A NodeImage lists pods of CloneSets only, and its daemon still reports them.
 pub(crate) async fn forged_updates_fill_no_node_image(case: &Case) -> Result<()> {
     let [one, two] = case.images("same", ["one", "two"]).await?;
     let mut set = objects::clone_set(

@@ -1,4 +1,5 @@
-//! The replicas of the controller: are they the same processes as before, and what memory did they take meanwhile?
+//! The replicas of the controller: are they the same processes as before, and what was their peak
+//! of memory meanwhile?
 
 use std::fs;
 
@@ -53,7 +54,7 @@ impl Replicas {
             let container = text(&pod["status"]["containerStatuses"][0]["containerID"])?;
             let place = text(&pod["spec"]["nodeName"])?.parse()?;
             let process = process(case, place, &container).await?;
-            // The kernel's way to set the peak back to what is resident now.
+            // This write resets the kernel's peak to the present resident size.
             fs::write(format!("/proc/{process}/clear_refs"), "5")
                 .context("a replica's peak cannot be set back")?;
             replicas.push(Replica {
@@ -123,7 +124,7 @@ pub(super) async fn restart_if_ill(case: &Case) -> Result<()> {
         case.kubectl(&[&["rollout", "status"], &DEPLOYMENT[..], &["--timeout=180s"]].concat())
             .await?;
     }
-    // Those that end are no replicas any more.
+    // Terminating pods are no replicas any more.
     while self::pods(case).await?.len() != 2 {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }

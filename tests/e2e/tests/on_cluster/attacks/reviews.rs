@@ -1,4 +1,4 @@
-//! Reviews of pods that no apiserver sent, by somebody who learned a secret path.
+//! Reviews of pods that no apiserver sent, by an attacker that learned a secret path.
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
@@ -96,7 +96,7 @@ pub(crate) async fn forged_reviews_take_one_pod_at_most(case: &Case) -> Result<(
         enforced(case, 1)
             .await
             .context("a ghost has taken something")?;
-        // No budget holds this user, who marks pods before.
+        // No budget stops this user, which marks pods before.
         let answers = posted(case, path, pods.clone(), "system:kube-scheduler").await?;
         ensure!(answers.iter().all(Option::is_none), "{answers:?}");
         enforced(case, 1)

@@ -1,4 +1,4 @@
-//! A tenant's share of what replicas do for everybody.
+//! A tenant's share of the replicas' work for all users.
 
 use std::time::Duration;
 

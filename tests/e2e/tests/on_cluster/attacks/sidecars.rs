@@ -29,7 +29,8 @@ fn agent(pod: &Value) -> Value {
         .unwrap_or_default()
 }
 
-/// What decides what the container does, without what the apiserver adds to each container.
+/// The fields that decide about the container's behaviour, without those that the apiserver adds to
+/// each container.
 fn meant(container: &Value) -> Value {
     let of = |field: &str| container[field].clone();
     json!([

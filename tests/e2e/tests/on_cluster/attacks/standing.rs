@@ -1,5 +1,5 @@
-//! What keeps the controller in service: a replica that no longer reaches the apiserver, leases of strangers, times that would
-//! give two leaders, and networks of IPv6 alone.
+//! The controller stays in service: with a replica that no longer reaches the apiserver, with
+//! leases of strangers, with times that would give two leaders, and in networks of IPv6 alone.
 
 use std::fs;
 
@@ -19,7 +19,8 @@ const LEASE: &str = "coordination.k8s.io/v1/Lease";
 /// The port for probes.
 const HEALTH: u16 = 8081;
 
-/// A replica that is cut off from the apiserver can convert nothing that it is asked, and is asked nothing any more.
+/// A replica that is cut off from the apiserver cannot convert objects, and gets no conversion
+/// reviews any more.
 pub(crate) async fn a_replica_that_is_cut_off_is_not_ready(case: &Case) -> Result<()> {
     attack(case, async || {
         let replicas = Replicas::now(case).await?;
@@ -47,7 +48,7 @@ pub(crate) async fn a_replica_that_is_cut_off_is_not_ready(case: &Case) -> Resul
     .await
 }
 
-/// Who may write the lease may hold the controller up for a while, and not for ever.
+/// An attacker that may write the lease can stop the controller for a while, but not for ever.
 pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
@@ -81,7 +82,7 @@ pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
     .await
 }
 
-/// Times under which a leader goes on when the next one leads already.
+/// Times with which a leader would continue when the next one leads already.
 pub(crate) async fn times_for_two_leaders_are_refused(case: &Case) -> Result<()> {
     case.blocking(|site| install::template(site, &[]))
         .await

@@ -56,7 +56,7 @@ impl Tenant {
         self.client.request_text(request).await.map(drop)
     }
 
-    /// Removes what it made, and waits for that.
+    /// Removes the tenant's objects, and waits for their end.
     pub(super) async fn end(self, case: &Case) -> Result<()> {
         let namespace = format!("namespace/{}", self.namespace);
         case.kubectl(&["delete", &namespace, "--timeout=300s"])

@@ -1,4 +1,4 @@
-//! What a stolen token of the controller or of a daemon is good for.
+//! The uses of a stolen token of the controller or of a daemon.
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::install;
@@ -16,7 +16,7 @@ const WEBHOOKS: &str = "admissionregistration.k8s.io/v1/ValidatingWebhookConfigu
 const WEBHOOKS_NAME: &str = "kruise-validating-webhook-configuration";
 const CRD: &str = "apiextensions.k8s.io/v1/CustomResourceDefinition";
 
-/// Each must be refused in words that name who asks.
+/// Each request must be refused in words that name its user.
 struct Tries {
     client: Client,
     allowed: Vec<String>,
@@ -225,7 +225,7 @@ pub(crate) async fn a_stolen_token_makes_no_tokens(case: &Case) -> Result<()> {
     .await
 }
 
-/// Of the kinds that it works on, only what it works with.
+/// Of Berth's kinds, the token writes only the fields that the controller writes.
 pub(crate) async fn a_stolen_token_writes_what_the_controller_writes(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
@@ -279,8 +279,8 @@ pub(crate) async fn a_stolen_token_changes_no_definition(case: &Case) -> Result<
     .await
 }
 
-/// What a webhook configuration says of when it is asked, and whether writes wait for it, is refused to a stolen token, or put
-/// right again.
+/// In a webhook configuration, the fields that decide when the webhook is called, and whether
+/// writes wait for it, are refused to a stolen token, or are restored.
 pub(crate) async fn a_stolen_token_holds_up_no_writes(case: &Case) -> Result<()> {
     let before = objects::get(case.client(), "", WEBHOOKS, WEBHOOKS_NAME).await?;
     let said = |configuration: &Value| {
@@ -321,7 +321,7 @@ pub(crate) async fn a_stolen_token_holds_up_no_writes(case: &Case) -> Result<()>
     attacked.and(restored.map(drop))
 }
 
-/// A daemon says of its own node no more than there is room for.
+/// A daemon's status of its own node stays within its size limit.
 pub(crate) async fn a_stolen_daemon_token_writes_small_statuses(case: &Case) -> Result<()> {
     attack(case, async || {
         let daemons = daemons(case).await?;
@@ -341,7 +341,7 @@ pub(crate) async fn a_stolen_daemon_token_writes_small_statuses(case: &Case) -> 
             let patch = json!({"status": status});
             let params = PatchParams { dry_run: true, ..PatchParams::default() };
             match api.patch_status(&own.node, &params, &Patch::Merge(&patch)).await {
-                // What is no field is dropped.
+                // Unknown fields are dropped.
                 Ok(node) if serde_json::to_string(&node)?.len() < (256 << 10) => {}
                 Ok(_) => accepted.push(what),
                 Err(kube::Error::Api(status)) => println!("{what}: {}", status.message.chars().take(200).collect::<String>()),

@@ -82,7 +82,8 @@ pub(crate) async fn forged_workloads_join_no_united_deployment(case: &Case) -> R
     Ok(())
 }
 
-/// The webhook refuses what would hide pods, and what does not fit; the definition too many subsets.
+/// The webhook refuses fields that would hide pods, and subsets that do not fit; the definition
+/// refuses too many subsets.
 pub(crate) async fn united_deployments_hide_no_pods(case: &Case) -> Result<()> {
     let refused = async |topology: Value, says: &str| {
         match case

@@ -1,5 +1,5 @@
-//! What a tenant learns of others by way of the controller and the daemons: which ports are open, which objects exist, and what budgets of
-//! other namespaces count.
+//! A tenant's knowledge of others through the controller and the daemons: which ports are open,
+//! which objects exist, and the counts of budgets in other namespaces.
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
@@ -53,7 +53,7 @@ pub(crate) async fn pre_stop_hooks_scan_no_ports(case: &Case) -> Result<()> {
     .await
 }
 
-/// A budget says the same of a Secret that is there as of one that is not.
+/// A budget reports the same for a Secret that exists as for one that does not.
 pub(crate) async fn budgets_tell_of_no_secret(case: &Case) -> Result<()> {
     attack_by_tenant(case, async |tenant| {
         let inside = &*tenant.namespace;
@@ -79,7 +79,7 @@ pub(crate) async fn budgets_tell_of_no_secret(case: &Case) -> Result<()> {
     .await
 }
 
-/// A tenant names no budget that it may not read, and what an administrator has named stays.
+/// A tenant names no budget that it may not read, and an administrator's entries stay.
 pub(crate) async fn federation_reads_for_no_stranger(case: &Case) -> Result<()> {
     attack_by_tenant(case, async |tenant| {
         let inside = ["-n", &tenant.namespace];

@@ -1,9 +1,12 @@
-//! The node's daemon: it pulls the images that its node's NodeImage asks for, and reports what the node has.
+//! The node's daemon: it pulls the images in its node's NodeImage, and reports the images and
+//! containers of the node.
 //!
-//! Decisions are pure: [`tasks`] (what to pull when, what to report), [`inspect`] (what containers were created from), [`env`]
-//! (and with which variables), [`stops`] (which are stopped for requests), [`pre_stop`] (and by which hook), [`space`] (does an image fit), [`urgency`] (what is worth a write). Adapters speak to the world: [`cri`] and
-//! [`containerd`] to the runtime that [`runtime`] finds, [`nodeimage`] to the apiserver, [`pull_secrets`] to the
-//! controller. [`cni`] looks after the plugin `host-local`. [`agent`] is the loop that connects them.
+//! Decisions are pure: [`tasks`] (pulls and their reports), [`inspect`] (the images that containers
+//! were created from), [`env`] (their variables), [`stops`] (stops for requests), [`pre_stop`]
+//! (hooks before a stop), [`space`] (does an image fit), [`urgency`] (when to write the status).
+//! Adapters talk to other programs: [`cri`] and [`containerd`] to the runtime that [`runtime`]
+//! finds, [`nodeimage`] to the apiserver, [`pull_secrets`] to the controller. [`cni`] handles the
+//! plugin `host-local`. [`agent`] is the loop that connects them.
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

@@ -1,5 +1,5 @@
-//! The loop that connects decisions and adapters: news come in, the state is stepped, pulls and looks begin and end, and
-//! the status is written when it differs.
+//! The loop that connects decisions and adapters: it receives events, steps the state, begins and
+//! ends pulls and looks, and writes the status when it differs.
 
 mod clock;
 mod jobs;
@@ -39,13 +39,13 @@ use publish::Publisher;
 pub struct Settings {
     /// The node's name, which is the NodeImage's.
     pub node_name: String,
-    /// Its address.
+    /// The node's address.
     pub node_ip: Option<IpAddr>,
-    /// Which runtime to use.
+    /// The runtime's socket.
     pub socket: SocketChoice,
-    /// Where pull secrets come from.
+    /// The source of pull secrets.
     pub secrets: Option<PullSecrets>,
-    /// Bounds of pulls.
+    /// The bounds of pulls.
     pub limits: Limits,
     /// Seconds between two status writes that report only the progress of pulls.
     pub progress_interval: Duration,
@@ -69,7 +69,7 @@ struct Agent {
     progress: mpsc::Sender<(u64, Bytes)>,
 }
 
-/// A watch that ended while the daemon was to go on.
+/// A watch that ended although the daemon goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the watch of the {0} ended by itself: the process ends")]
 pub struct WatchEnded(&'static str);
@@ -88,14 +88,15 @@ struct Inspection {
     due: bool,
     pods: Vec<InspectedPod>,
     facts: Vec<ImageFact>,
-    /// The ids of the containers that are being stopped, or are, and have no successor yet.
+    /// The ids of containers that are being stopped, or were stopped and have no successor yet.
     stopping: HashSet<String>,
 }
 
-/// Runs until the process is to end. Pulls that are under way then are stopped, and taken up by the next daemon.
+/// Runs until the process must end. Running pulls are stopped then, and the next daemon takes them
+/// up.
 ///
 /// # Errors
-/// A watch ended before that: without it the daemon would see nothing any more, and look well.
+/// A watch ended before that: without it the daemon would see nothing any more, and seem healthy.
 pub async fn run(
     settings: Settings,
     api: Api<NodeImage>,
@@ -169,7 +170,7 @@ async fn sleep_until(wake: Option<Instant>) {
 }
 
 impl Agent {
-    /// Takes in all further news, so that a burst costs one step and one write.
+    /// Takes all further events, so that a burst costs one step and one write.
     fn take_along(
         &mut self,
         runtimes: &mut mpsc::Receiver<RuntimeEvent>,
@@ -187,7 +188,7 @@ impl Agent {
         self.metrics.watching.store(true, Ordering::Relaxed);
         let uid = |n: &Option<Box<NodeImage>>| n.as_ref().and_then(|n| n.metadata.uid.clone());
         if uid(&self.node) != uid(&node) {
-            // Another object by the same name, the first one, or none.
+            // Another object with the same name, the first one, or none.
             info!(
                 node = self.settings.node_name,
                 found = node.is_some(),
@@ -250,7 +251,8 @@ impl Agent {
             Done::Looked(key, Err(error)) => {
                 debug!(image = key.reference(), %error, "the node could not be asked for an image");
                 self.tasks.not_looked(&key, now());
-                // The connection says whether that was the image or the runtime; a refused name fails in its pull.
+                // The connection shows whether the image or the runtime caused it; a refused name
+                // fails in its pull.
                 if matches!(error, crate::runtime::cri::CriError::Refused(_)) {
                     self.tasks.looked(&key, None, now());
                 }
@@ -273,7 +275,7 @@ impl Agent {
                         (self.inspection.pods, self.inspection.facts) = (found.pods, found.facts);
                         self.stop(found.stop);
                     }
-                    // The next event, or the poll while somebody waits, looks again.
+                    // The next event, or the poll while a pod or a stop waits, looks again.
                     Err(error) => warn!(%error, "containers could not be inspected"),
                 }
             }
@@ -345,7 +347,7 @@ impl Agent {
         [wake, publish, stops].into_iter().flatten().min()
     }
 
-    /// The status as it should be. `None` as long as nothing is known about the runtime.
+    /// The wanted status. `None` as long as the state of the runtime is not known.
     fn report(&self, spec: &NodeImageSpec, previous: &NodeImageStatus) -> Option<NodeImageStatus> {
         let (ready, message) = match &self.runtime {
             Connection::Unknown => return None,

@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 
 const TEXT: &str = "text/plain";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The connections of a kubelet and a few scrapers.
+/// Enough for the connections of a kubelet and a few scrapers.
 const LIMITS: (usize, usize) = (32, 16);
 
 /// Answers `/healthz`, `/readyz` and `/metrics` until it is dropped.

@@ -27,7 +27,8 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn log_to_stderr(flags: &Flags) -> anyhow::Result<()> {
-    // Not the filter with spans and patterns: its regular expressions would be a tenth of the process.
+    // Not the filter with spans and patterns: its regular expressions would take a tenth of the
+    // process's memory.
     let filter: Targets = flags
         .log_level
         .parse()
@@ -92,7 +93,8 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     ended
 }
 
-/// A task that panics leaves the others waiting for it, in a process that looks well: so the first panic ends the process.
+/// A task that panics leaves the others waiting for it, in a process that seems healthy: so the
+/// first panic ends the process.
 fn end_at_a_panic() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -20,7 +20,7 @@ pub struct Metrics {
     pub running: Gauge,
     /// 1 while the runtime answers.
     pub runtime_ready: Gauge,
-    /// The NodeImage, or that there is none, was seen at least once.
+    /// The watch showed at least once that the NodeImage exists, or that it does not.
     pub watching: AtomicBool,
 }
 

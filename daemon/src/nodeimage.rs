@@ -1,4 +1,4 @@
-//! The node's own NodeImage: watched, and its status written.
+//! The node's own NodeImage: its watch, and the writes of its status.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// A watch is ended by the apiserver after this many seconds.
 const WATCH_SECONDS: u32 = 290;
-/// A watch of which nothing is heard for longer has lost its connection.
+/// A watch without any event for longer has lost its connection.
 const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
 /// How long the apiserver may take for any other answer.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Why the apiserver was of no help.
+/// An error of the apiserver's.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeImageError {
     /// The error of the apiserver or of the connection to it.
     #[error("{0}")]
     Kube(#[from] kube::Error),
-    /// It did not answer.
+    /// The apiserver did not answer.
     #[error("no answer within {} s", ANSWER.as_secs())]
     Silent,
     /// The status is not JSON. Cannot happen.
@@ -83,7 +83,7 @@ async fn list_and_watch(
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(Box::new(object)),
                 WatchEvent::Deleted(_) => None,
                 WatchEvent::Bookmark(_) => continue,
-                // As a rule the version is too old: list again.
+                // Usually the version is too old: list again.
                 WatchEvent::Error(error) => {
                     debug!(node = name, %error, "the watch over the NodeImage ended");
                     return Ok(());
@@ -107,8 +107,8 @@ pub async fn write_status(
     uid: &str,
     status: &NodeImageStatus,
 ) -> Result<String, NodeImageError> {
-    // The daemon owns all of the status, so it replaces all of it: no conflict with the spec's writer, and no keys of
-    // an older status stay behind.
+    // The daemon owns all of the status, so it replaces all of it. So there is no conflict with the
+    // spec's writer, and no keys of an older status stay.
     let patch = serde_json::from_value(serde_json::json!([
         {"op": "test", "path": "/metadata/uid", "value": uid},
         {"op": "add", "path": "/status", "value": status},

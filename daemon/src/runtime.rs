@@ -1,4 +1,5 @@
-//! The node's runtime: found, connected, watched, and found again when it went.
+//! The node's runtime: finding, connecting and watching it, and finding it again after it went
+//! away.
 
 pub mod cni;
 pub mod container_hash;
@@ -19,7 +20,7 @@ use crate::runtime::cri::{Cri, CriError};
 use crate::runtime::space::Space;
 use crate::tasks::Resolved;
 
-/// Where runtimes listen on a host, in the order in which they are tried.
+/// The sockets of runtimes on a host, in the order in which they are tried.
 pub const SOCKETS: [&str; 3] = [
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
@@ -31,26 +32,27 @@ const RETRY_MAX: Duration = Duration::from_secs(15);
 /// How often the daemon lists the containers of a runtime without events while a pod or a stop
 /// waits for them.
 const POLL_CONTAINERS: Duration = Duration::from_secs(1);
-/// The same where there are events, of which one may get lost between two connections.
+/// The same with events, because one may get lost between two connections.
 const POLL_BESIDE_EVENTS: Duration = Duration::from_secs(5);
-/// How often it is looked whether the runtime is still there, and about images where there are no events.
+/// How often the daemon checks whether the runtime still answers, and lists images if there are no
+/// events.
 const POLL: Duration = Duration::from_secs(20);
 
-/// Which socket to use.
+/// The socket to use.
 #[derive(Debug, Clone)]
 pub struct SocketChoice {
-    /// Prefix under which the host's paths are seen.
+    /// The prefix under which the host's paths are mounted.
     pub host_root: PathBuf,
-    /// The one to use, in the host's own paths. Without it [`SOCKETS`] are tried.
+    /// The socket, in the host's own paths. Without it [`SOCKETS`] are tried.
     pub socket: Option<String>,
 }
 
 /// An event of the watch of the runtime.
 #[derive(Debug, Clone)]
 pub enum RuntimeEvent {
-    /// The runtime answers. Everything known about it before is to be read again.
+    /// The runtime answers. All earlier knowledge of it must be read again.
     Ready(Arc<Runtime>),
-    /// It does not, and why.
+    /// The runtime does not answer, and why.
     Lost(String),
     /// Images may have changed.
     Images,
@@ -63,7 +65,7 @@ pub enum RuntimeEvent {
 pub struct Runtime {
     /// Its CRI.
     pub cri: Cri,
-    /// Its own services, where it is containerd.
+    /// containerd's own services, if the runtime is containerd.
     pub containerd: Option<Containerd>,
     host_root: PathBuf,
     /// Where its image file system is mounted on the host; `None` if the runtime does not say.
@@ -126,7 +128,7 @@ impl Runtime {
         })
     }
 
-    /// The image file system; `None` where it cannot be measured.
+    /// The image file system; `None` if it cannot be measured.
     pub fn space(&self) -> Option<Space> {
         let mountpoint = self.image_mountpoint.as_deref()?;
         match space::measure(&self.host_root, mountpoint) {
@@ -138,7 +140,7 @@ impl Runtime {
         }
     }
 
-    /// The image as the node has it, with every id that it is known by. `None` when the node does not have it.
+    /// The node's image of this name, with all of its ids. `None` if the node does not have it.
     ///
     /// # Errors
     /// When the runtime does not answer, or refuses the name.
@@ -177,7 +179,7 @@ impl Runtime {
 /// Finds the runtime, sends its events, and finds it again when it goes away. Ends when the
 /// receiver is closed.
 ///
-/// `waiting` says whether somebody waits for news about containers.
+/// `waiting` says whether a pod or a stop waits for events of containers.
 pub async fn watch(
     choice: SocketChoice,
     waiting: watch::Receiver<bool>,
@@ -204,7 +206,7 @@ pub async fn watch(
                     return;
                 }
                 follow(&runtime, waiting.clone(), &tell).await;
-                // A restart takes a moment; it is no news if the runtime is back after it.
+                // A restart takes a moment; no event is sent if the runtime is back after it.
                 tokio::time::sleep(RETRY).await;
             }
             Err(why) => {

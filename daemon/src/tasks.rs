@@ -51,12 +51,12 @@ impl Key {
     }
 }
 
-/// An image as the node has it.
+/// An image on the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// The runtime's own id of it.
     pub id: String,
-    /// All digests that it is known by: of its config, its manifest and its index.
+    /// All of its digests: of its config, its manifest and its index.
     pub ids: Vec<String>,
     /// Bytes of its blobs, if the runtime reports them.
     pub bytes: Option<u64>,
@@ -67,11 +67,12 @@ pub struct Resolved {
 pub enum Outcome {
     /// The node has the image.
     Pulled(Resolved),
-    /// The node has the image, although something about its secrets is wrong: a registry may need none.
+    /// The node has the image, although its secrets have an error: a registry may need none.
     PulledAlthough(Resolved, String),
     /// The image, the registry or the credentials are at fault: counts against the back-off limit.
     Failed(String),
-    /// Something is away that every pull needs, the runtime or the controller: tried again until it is back.
+    /// A program that every pull needs is away, the runtime or the controller: tried again until it
+    /// is back.
     Held(String),
 }
 
@@ -90,7 +91,7 @@ pub struct Tasks {
     tasks: BTreeMap<Key, Task>,
     attempts: u64,
     first_sync: Option<SyncStatus>,
-    /// By namespace that owns an entry: its last try.
+    /// Keyed by a namespace that owns an entry: its last try.
     turns: BTreeMap<String, u64>,
 }
 
@@ -111,16 +112,16 @@ struct Task {
     /// The error of the last try.
     error: String,
     image: Option<Resolved>,
-    /// The node is not asked for the image before.
+    /// The node is not checked for the image before this time.
     look_after: Option<Instant>,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Whether the node has the image is not known yet.
+    /// It is not known yet whether the node has the image.
     Unseen { asked: bool },
-    /// To be pulled, not before a time.
+    /// The image must be pulled, not before a time.
     Absent { not_before: Option<Now> },
     /// A try is under way.
     Running(Running),
@@ -172,7 +173,7 @@ impl Policy {
 }
 
 impl Tasks {
-    /// The node was asked for an image: it has it, or not.
+    /// The node was checked for an image: it has it, or not.
     pub fn looked(&mut self, key: &Key, found: Option<Resolved>, now: Now) {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
@@ -225,7 +226,7 @@ impl Tasks {
         }
     }
 
-    /// The bytes of a try were looked at. As long as its size is not known, they are 0 of 0.
+    /// The bytes of a try were read. As long as its size is not known, they are 0 of 0.
     pub fn progressed(&mut self, of: u64, now_here: Bytes, now: Now) {
         let Some(Task {
             state: State::Running(running),
@@ -262,7 +263,8 @@ impl Tasks {
         }
     }
 
-    /// Forgets everything but the numbers of tries, so that a late answer to an old one is not taken for a new one's.
+    /// Forgets everything but the numbers of tries, so that a late result of an old try does not
+    /// count for a new one.
     pub fn clear(&mut self) {
         *self = Tasks {
             attempts: self.attempts,

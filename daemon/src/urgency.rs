@@ -1,4 +1,4 @@
-//! When a changed status is worth a write.
+//! Decides when a changed status is worth a write.
 
 use berth_api::v1beta1::nodeimage::{ImagePullPhase, NodeImageStatus, StoppedContainer};
 
@@ -7,7 +7,7 @@ use berth_api::v1beta1::nodeimage::{ImagePullPhase, NodeImageStatus, StoppedCont
 pub enum Urgency {
     /// Nothing changed.
     Not,
-    /// Pulls got on, and nothing else: a write every few seconds is enough.
+    /// Only the progress of pulls changed: a write every few seconds is enough.
     Progress,
     /// At once.
     Now,

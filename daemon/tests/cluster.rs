@@ -135,7 +135,7 @@ fn failures_are_told(node: &Node) {
     node.until("given up again", |s| {
         s.failed == 1 && node.tag(s, &missing, "none").version == 1
     });
-    // Secrets need a controller; the pull waits for one and is not given up.
+    // Secrets need a controller; the pull waits for one, without a limit.
     let private = json!({"pullSecrets": [{"namespace": "default", "name": "s"}], "tags": [{"tag": "1", "pullPolicy": {"backoffLimit": 0}}]});
     node.patch(&json!({"spec": {"images": {&missing: null, "app": private}}}));
     node.patch(&json!({"spec": {"images": {"app": {"tags": [{"tag": "1", "version": 1, "imagePullPolicy": "Always", "pullPolicy": {"backoffLimit": 0}}]}}}}));
@@ -223,7 +223,7 @@ fn containers_are_inspected(node: &Node) {
         "{digest} is not in {:?}",
         fact.image_ids
     );
-    // The uid does not suffice: admission policies see the namespace.
+    // The uid is not enough: admission policies see the namespace.
     node.patch(
         &json!({"spec": {"inspectPods": [{"namespace": "kube-system", "name": "p", "uid": uid}]}}),
     );
@@ -302,7 +302,7 @@ fn other_variables_are_had_by_a_restart(node: &Node) {
     node.wait("the kubelet tells of it", || {
         of("c", "containerID") == after.container_id
     });
-    // A kubelet that learns late of the label may make it once more with the old one.
+    // A kubelet that sees the label late may create the container once more with the old one.
     assert_eq!(
         (of("c", "restartCount") == "0", of("other", "restartCount")),
         (false, "0".into())
@@ -315,7 +315,7 @@ fn other_variables_are_had_by_a_restart(node: &Node) {
     node.cluster
         .kubectl(&["exec", "e", "-c", "other", "--", "ls", "/shared/stopped"])
         .expect("the hook ran");
-    // The same question again restarts nothing.
+    // The same entry again restarts nothing.
     ask("3", "b");
     let status = node.until("answered again", |s| has(s, "3", "b"));
     assert_eq!(container(&status).unwrap().container_id, after.container_id);

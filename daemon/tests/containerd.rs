@@ -60,7 +60,7 @@ async fn connect(containerd: &Containerd) -> Arc<Runtime> {
         loop {
             match Runtime::connect(&containerd.socket(), Path::new("/")).await {
                 Ok(runtime) => return runtime,
-                // It listens a moment before it serves.
+                // The runtime listens a moment before it serves.
                 Err(CriError::Away { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
                 Err(error) => panic!("{error}"),
             }
@@ -148,7 +148,7 @@ async fn the_bytes_of_a_pull_grow_and_every_id_is_known() {
     let first = pull.until(|bytes| bytes.done > 0).await;
     assert_eq!(first.total, layout.bytes);
     assert!(first.done < 2 * MIB as u64, "{first:?}");
-    // The runtime writes down whole MiB: of each of three layers it may hold back nearly one.
+    // The runtime records whole MiB: of each of three layers it may hold back nearly one.
     node.relay.allow(7 * MIB as i64 / 2);
     let second = pull.until(|bytes| bytes.done > first.done).await;
     assert!(
@@ -273,7 +273,7 @@ async fn what_the_registry_refuses_is_told() {
         why.contains("not found") && why.contains("library/none:1"),
         "{why}"
     );
-    // A registry that is down is no fault of the runtime's.
+    // The runtime is not at fault when a registry is down.
     let silent = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -439,7 +439,8 @@ impl Controller {
     }
 }
 
-/// The runtime that is there at last. It may be lost for one more reason before: it listens a moment before it serves.
+/// The runtime once it is ready. It may be lost once more before: it listens a moment before it
+/// serves.
 async fn ready(events: &mut mpsc::Receiver<RuntimeEvent>) -> Arc<Runtime> {
     let good_news = async {
         loop {
@@ -710,7 +711,7 @@ async fn a_container_with_other_variables_is_stopped() {
     );
 }
 
-/// A sandbox, and containers in it that are created and not started, as a kubelet would create them.
+/// A sandbox with containers that are created and not started, as a kubelet would create them.
 struct Pod {
     client: RuntimeServiceClient<tonic::transport::Channel>,
     cri: Cri,
@@ -762,7 +763,7 @@ impl Pod {
     }
 
     async fn create(&self, name: &str, attempt: u32, image: &str, env: &[(&str, &str)]) -> String {
-        // The kubelet resolves the image and hands over its id, and the name that the pod's spec has.
+        // The kubelet resolves the image and passes on its id, and the name in the pod's spec.
         let resolved = self.cri.image(image).await.unwrap().unwrap().id;
         let image_spec = ImageSpec {
             image: resolved,

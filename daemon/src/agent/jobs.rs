@@ -23,7 +23,7 @@ use crate::tasks::{Key, Outcome, Resolved};
 
 /// The result of a job.
 pub(super) enum Done {
-    /// The node was asked for an image.
+    /// The node was checked for an image.
     Looked(Key, Result<Option<Resolved>, CriError>),
     /// A try to pull is over.
     Ended(u64, Outcome),
@@ -32,7 +32,7 @@ pub(super) enum Done {
     /// The container may be stopped: its kubelet had the time that it needs to see the pod's new
     /// labels.
     StopDue(Stop),
-    /// The container with this id was stopped, or was not.
+    /// The stop of the container with this id is over; it stopped, or it did not.
     Stopped(String, Result<(), CriError>),
     /// The node's containers, listed to find the containers to stop.
     Seen(Result<Vec<Container>, CriError>),
@@ -43,7 +43,7 @@ pub(super) enum Done {
     Written(Result<(NodeImageStatus, String), NodeImageError>),
 }
 
-/// Asks the node for an image.
+/// Checks whether the node has an image.
 pub(super) async fn look(runtime: Arc<Runtime>, key: Key, done: mpsc::Sender<Done>) {
     let found = runtime.resolve(&key.reference()).await;
     // A send fails only when the daemon ends. The same holds for every send in this file.
@@ -64,7 +64,7 @@ pub(super) struct Question {
     pub(super) pods: Vec<InspectPod>,
     /// Names that images may have.
     pub(super) names: Vec<String>,
-    /// The answers so far.
+    /// The inspection results so far.
     pub(super) before: Vec<InspectedPod>,
     /// The ids of the containers that are being stopped.
     pub(super) stopping: HashSet<String>,
@@ -132,7 +132,7 @@ const KUBELET_SEES: Duration = Duration::from_secs(2);
 /// The pause after a stop that failed.
 const BEFORE_NEXT_TRY: Duration = Duration::from_secs(2);
 
-/// Says when a container may be stopped.
+/// Waits until the container may be stopped, and says so.
 pub(super) async fn await_kubelet(stop: Stop, done: mpsc::Sender<Done>) {
     if stop.is_for_variables() {
         tokio::time::sleep(KUBELET_SEES).await;
@@ -201,7 +201,7 @@ pub(super) async fn end(
         .stop_container(&begin.id, pre_stop::left(begin.grace, begun.elapsed()))
         .await;
     if matches!(result, Err(CriError::Refused(_))) {
-        // It may have ended by itself, by its hook for one.
+        // It may have ended by itself, for example by its hook.
         let running = ContainerState::ContainerRunning as i32;
         match runtime.cri.containers(Some(&begin.uid)).await {
             Ok(all) if !all.iter().any(|c| c.id == begin.id && c.state == running) => {

@@ -1,4 +1,4 @@
-//! Writing the status: when it differs, one write at a time, progress alone not too often.
+//! Writes the status: when it differs, one write at a time, and progress alone not too often.
 
 use std::time::Duration;
 
@@ -51,18 +51,18 @@ impl Publisher {
         }
     }
 
-    /// The status that the apiserver has, as far as is known.
+    /// The last known status in the apiserver.
     pub(super) fn known(&self) -> &NodeImageStatus {
         &self.known
     }
 
-    /// It is another object from now on.
+    /// The NodeImage is another object from now on.
     pub(super) fn reset(&mut self) {
         self.known = NodeImageStatus::default();
         self.unseen = None;
     }
 
-    /// The watch showed the object.
+    /// Takes the object from the watch.
     pub(super) fn observed(&mut self, node: &NodeImage) {
         let version = node
             .metadata
@@ -109,7 +109,7 @@ impl Publisher {
         }
     }
 
-    /// Writes the status if it is time to, and says when it is otherwise.
+    /// Writes the status if it is time, otherwise returns the time of the next write.
     pub(super) fn publish(
         &mut self,
         node: &NodeImage,

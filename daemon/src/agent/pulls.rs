@@ -1,4 +1,4 @@
-//! The pulls of one node: begun, counted, cancelled.
+//! The pulls of one node: starting, counting and cancelling them.
 
 use super::jobs::{self, Done};
 use crate::pulls::pull::Try;

@@ -1,4 +1,4 @@
-//! Containers that are looked at, and stopped.
+//! Stopping containers.
 
 use super::clock::now;
 use super::jobs::{self, Question};
@@ -61,7 +61,7 @@ impl Agent {
         tokio::spawn(jobs::inspect(runtime.clone(), question, self.done.clone()));
     }
 
-    /// Stops containers. An answer may be of a question that is not asked any more: then there is no hurry.
+    /// Stops containers. A result may be of an entry that has gone: then there is no hurry.
     pub(super) fn stop(&mut self, stops: Vec<Stop>) {
         for stop in stops {
             let is_at_work = self.stops.is_at_work(&stop.id);
@@ -75,7 +75,7 @@ impl Agent {
         }
     }
 
-    /// Stops a container, unless the question was changed or taken back while its kubelet had time.
+    /// Stops a container, unless its entry was changed or removed while its kubelet had time.
     pub(super) fn stop_if_still_asked(&mut self, stop: Stop) {
         let pods = self
             .node

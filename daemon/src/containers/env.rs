@@ -1,4 +1,4 @@
-//! The environment that containers were created with, and which of them are stopped for it.
+//! The environment that containers were created with, and the containers to stop because of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub fn environment(info: &str) -> Option<BTreeMap<String, String>> {
     )
 }
 
-/// The question about the container of this name.
+/// The NodeImage's entry about the container of this name.
 fn question<'a>(pods: &'a [InspectPod], uid: &str, name: &str) -> Option<&'a InspectEnv> {
     pods.iter()
         .find(|pod| pod.uid == uid)?
@@ -67,7 +67,8 @@ pub fn asked<'a>(
         .map(|(_, container)| id(container))
 }
 
-/// Adds the variables to the answers. Nothing is said of a container that is being stopped: it is as good as gone.
+/// Adds the variables to the reports. It reports nothing of a container that is being stopped,
+/// because that is as good as gone.
 pub fn answer(
     pods: &[InspectPod],
     answers: &mut [InspectedPod],
@@ -114,14 +115,15 @@ pub struct Stop {
     pub question: InspectEnv,
     /// The pod's namespace and name, and the container's name, for logs.
     pub what: String,
-    /// The time to end in.
+    /// The grace period.
     pub grace: Duration,
     /// The hook that runs before the stop.
     pub hook: Hook,
 }
 
 impl Stop {
-    /// Is the next container to have other variables? Then its kubelet must have seen the labels and annotations first.
+    /// Must the next container have other variables? Then its kubelet must have seen the labels and
+    /// annotations first.
     pub fn is_for_variables(&self) -> bool {
         self.question.values.values().any(|hash| !hash.is_empty())
     }

@@ -20,7 +20,7 @@ pub(crate) const GRACE_ANNOTATION: &str = "io.kubernetes.pod.terminationGracePer
 pub(crate) const HOOK_ANNOTATION: &str = "io.kubernetes.container.preStopHandler";
 /// The annotation by which the kubelet marks a container with its ports, JSON.
 const PORTS_ANNOTATION: &str = "io.kubernetes.container.ports";
-/// The grace period that the kubelet gives where nothing is said, and the shortest that it gives.
+/// The kubelet's default grace period, and its shortest one.
 const GRACE: Duration = Duration::from_secs(30);
 const GRACE_MIN: Duration = Duration::from_secs(2);
 /// The first bytes of every HTTP response. The daemon reads no more of a response.
@@ -31,7 +31,7 @@ const FAILED: &str = "its httpGet failed";
 /// A `preStop` hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hook {
-    /// There is none.
+    /// No hook.
     None,
     /// A command in the container.
     Exec(Vec<String>),
@@ -57,7 +57,7 @@ pub struct HttpGet {
     pub headers: Vec<(String, String)>,
 }
 
-/// The grace period that the container's kubelet gives it.
+/// The grace period that the kubelet gives the container.
 pub fn grace(container: &Container) -> Duration {
     let seconds = container
         .annotations
@@ -230,7 +230,7 @@ pub async fn run(
                 .sandbox_ip(sandbox)
                 .await
                 .map_err(|error| error.to_string())?;
-            // A sandbox without an address has its node's.
+            // A sandbox without an address of its own has its node's.
             let own = own.and_then(|ip| ip.parse().ok()).or(node_ip);
             let own = own.ok_or("the pod has the node's network, and --node-ip is not set")?;
             let left = grace.saturating_sub(begun.elapsed());
@@ -242,7 +242,7 @@ pub async fn run(
 }
 
 impl HttpGet {
-    /// Sends the request to the pod's own address. As for the kubelet, any answer will do.
+    /// Sends the request to the pod's own address. As for the kubelet, any answer is a success.
     async fn send(&self, own: IpAddr) -> Result<(), String> {
         if !self.host.is_empty() && self.host.parse() != Ok(own) {
             return Err(

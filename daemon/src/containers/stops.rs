@@ -25,7 +25,7 @@ use container::{id, is_meant, is_of, is_running, time_left};
 /// After this time the daemon reports that a stop is under way. The controller gives up a request
 /// after a minute without a report.
 const TOLD_AFTER: Duration = Duration::from_secs(20);
-/// The pause after the runtime was away in the middle of a stop.
+/// The pause after the runtime went away during a stop.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.
 const MESSAGE_MAX: usize = 512;
@@ -36,17 +36,17 @@ pub struct Stops {
     answers: Vec<StoppedContainer>,
     /// Keyed by the runtime's id: the stop that is under way, and since when.
     at_work: HashMap<String, (StopContainer, Instant)>,
-    /// The stops that have begun and are not over, at work or not.
+    /// The stops that have begun and are not over, under way or not.
     begun: HashMap<StopKey, Begun>,
     /// Keyed by the runtime's id: requested containers that are being stopped for another reason,
     /// and since when.
     elsewhere: HashMap<String, Instant>,
-    /// By the runtime's id: since when the next containers are seen to run.
+    /// Keyed by the runtime's id: since when the next containers have been seen to run.
     running: HashMap<String, Instant>,
-    /// Something may be other than when the containers were seen last.
+    /// Something may have changed since the containers were listed last.
     due: bool,
     under_way: bool,
-    /// When to look again.
+    /// When to list the containers again.
     wake: Option<Instant>,
 }
 
@@ -116,7 +116,7 @@ impl Stops {
             .find(|answer| stop.is_answered_by(answer))
     }
 
-    /// Are the containers to be seen now? It says so once.
+    /// Must the containers be listed now? True once for each need.
     pub fn looks(&mut self, asked: &[StopContainer], now: Instant) -> bool {
         self.due |= self.wake.is_some_and(|wake| wake <= now);
         let looks = self.due && !self.under_way && self.are_open(asked);
@@ -126,7 +126,7 @@ impl Stops {
         looks
     }
 
-    /// When to look again.
+    /// When to list the containers again, or to report a stop.
     pub fn wake(&self, asked: &[StopContainer], now: Instant) -> Option<Instant> {
         let told = asked.iter().filter_map(|stop| self.stopping_since(stop));
         let told = told.map(|since| since + TOLD_AFTER).filter(|at| *at > now);
@@ -226,7 +226,7 @@ impl Stops {
             || !has_begun && self.begun.keys().any(is_other)
     }
 
-    /// It was not begun after all.
+    /// Notes that a stop was not begun after all.
     pub fn not_begun(&mut self, begin: &Begin) {
         self.at_work.remove(&begin.id);
         let key = asked_key(&begin.asked);
@@ -240,7 +240,7 @@ impl Stops {
         self.due = true;
     }
 
-    /// A stop is over.
+    /// Takes the result of a stop.
     pub fn over(
         &mut self,
         begin: &Begin,
@@ -254,7 +254,7 @@ impl Stops {
         match result {
             Ok(()) => self.note(&begin.asked, StopPhase::Stopped, "", hook),
             Err(CriError::Refused(why)) => self.note(&begin.asked, StopPhase::Failed, why, hook),
-            // Whether it has stopped, the runtime knows when it is back.
+            // The runtime knows whether the container has stopped, when it is back.
             Err(CriError::Away { .. }) => {
                 if let Some(begun) = self.begun.get_mut(&asked_key(&begin.asked)) {
                     (begun.is_cut_short, begun.is_hook_done) =

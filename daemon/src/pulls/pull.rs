@@ -17,7 +17,7 @@ use crate::runtime::space;
 use crate::tasks::manifest::Bytes;
 use crate::tasks::{Key, Outcome, Resolved};
 
-/// How often the bytes of a pull are looked at.
+/// How often the daemon reads the bytes of a pull.
 const PROGRESS: Duration = Duration::from_millis(500);
 /// An annotation in the sandbox config of every pull: some runtimes fail without any annotation
 /// there, and it names the client that pulls.
@@ -29,11 +29,11 @@ const PULLER_ANNOTATION: (&str, &str) = (
 /// One try to pull an image, with all that it needs.
 #[derive(Debug)]
 pub struct Try {
-    /// The number by which this try is known.
+    /// The number of this try.
     pub attempt: u64,
     /// The image to pull.
     pub key: Key,
-    /// Handed to the runtime along with it.
+    /// Passed to the runtime with the pull.
     pub sandbox: Option<SandboxConfig>,
     /// The spec names secrets for it.
     pub has_secrets: bool,
@@ -118,7 +118,8 @@ impl Try {
                     // Dropping the pull stops it.
                     (_, Some(why)) => return Err(Stopped::Final(Outcome::Failed(why))),
                     (Ok(Some(bytes)), None) => bytes,
-                    // Its size is not known yet, but from now on it is known whether anything comes.
+                    // Its size is not known yet, but from now on a pull without new bytes is
+                    // noticed.
                     (Ok(None), None) => {
                         if !std::mem::replace(&mut seen_before, true) {
                             let _ = self.progress.send((self.attempt, Bytes::default())).await;
@@ -177,7 +178,7 @@ impl Try {
 enum Stopped {
     /// Other credentials may help.
     Refused(String),
-    /// Nothing else is to be tried now.
+    /// No further try makes sense now.
     Final(Outcome),
 }
 
@@ -190,8 +191,8 @@ impl From<CriError> for Stopped {
     }
 }
 
-/// Without the registry, as the kubelet does: containerd compares a `server_address` with the host that it
-/// asks, and reads no address without a scheme.
+/// Without the registry, as the kubelet does: containerd compares a `server_address` with the host
+/// that it calls, and reads no address without a scheme.
 fn auth(credential: Credential) -> AuthConfig {
     AuthConfig {
         username: credential.username,

@@ -11,15 +11,15 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use crate::runtime::cri::innermost;
 use crate::tasks::Key;
 
-/// How long the controller may take, connecting included.
+/// How long the controller may take, including the connection.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Where the controller is, and how the two trust each other.
+/// The controller's address, and the files by which both trust each other.
 #[derive(Debug, Clone)]
 pub struct PullSecrets {
     /// `host:port` of the controller's service.
     pub controller: String,
-    /// The name in the controller's certificate; the host of `controller` where there is none.
+    /// The name in the controller's certificate; without it, the host of `controller`.
     pub server_name: Option<String>,
     /// The authority that signed the certificate. Read with every call, because it is rotated.
     pub ca: PathBuf,
@@ -28,7 +28,7 @@ pub struct PullSecrets {
 }
 
 impl PullSecrets {
-    /// Asks for the credentials of one pull.
+    /// Gets the credentials of one pull.
     ///
     /// Each call makes a connection of its own: calls are rare, certificates and tokens change, and an idle connection
     /// would only cost memory.

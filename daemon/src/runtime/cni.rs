@@ -19,9 +19,9 @@ use tracing::{info, warn};
 use crate::runtime::space;
 use crate::runtime::{Runtime, SocketChoice};
 
-/// The ConfigMap that is there as long as the chart installs the plugin.
+/// The ConfigMap that exists as long as the chart installs the plugin.
 const SIGN: &str = "kruise-host-local";
-/// How long the daemon looks for the sign when it ends, and how often.
+/// How long the daemon reads the sign when it ends, and how often.
 const PARTING: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(200);
 /// The same when the daemon has no right to read the sign: then only the watch can see its
@@ -31,12 +31,12 @@ const PARTING_WITHOUT_RIGHT: Duration = Duration::from_secs(7);
 /// The pause before a watch that ended is begun again.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// The node's leases, and when they may be taken back.
+/// The node's leases, and the age at which they may be released.
 #[derive(Debug, Clone)]
 pub struct Leases {
     /// Their directory, as this process sees it.
     pub data_dir: PathBuf,
-    /// A lease that is younger may be of a sandbox that the runtime is still making.
+    /// A younger lease may belong to a sandbox that the runtime is still making.
     pub reclaim_after: Duration,
 }
 
@@ -79,8 +79,8 @@ async fn reclaim_once(leases: &Leases, socket: &SocketChoice) -> Result<Vec<Stri
     Ok(reclaimed.iter().map(ToString::to_string).collect())
 }
 
-/// Watches the chart's sign that the plugin is to be on the node, and at the daemon's end puts back the plugin that was there
-/// before, if the sign has gone.
+/// Watches the chart's sign that the plugin must be on the node. At the daemon's end it restores
+/// the previous plugin if the sign has gone.
 pub struct Sign {
     api: Api<ConfigMap>,
     taken_away: Arc<AtomicBool>,
@@ -100,8 +100,9 @@ impl Sign {
         }
     }
 
-    /// To be called when the daemon ends. An upgrade, a deleted pod or a reboot leave the sign, and so the plugin. A helm
-    /// that uninstalls takes the sign away a moment after the daemons, so this looks for a while.
+    /// Call this when the daemon ends. An upgrade, a deleted pod or a reboot leave the sign, and so
+    /// the plugin. An uninstallation by helm deletes the sign a moment after the daemons, so this
+    /// reads it for a while.
     pub async fn restore_if_gone(self, plugins: &Path) {
         let gone = self.is_gone().await;
         self.watching.abort();

@@ -24,7 +24,7 @@ pub use progress::PullWatch;
 
 /// The name that containerd's CRI gives itself.
 pub const RUNTIME_NAME: &str = "containerd";
-/// The containerd namespace that its CRI keeps everything in.
+/// The containerd namespace of all of its CRI's objects.
 const NAMESPACE: &str = "k8s.io";
 /// Larger manifests are not read; registries do not take them either.
 const DOCUMENT_MAX: usize = 4 << 20;
@@ -58,7 +58,7 @@ pub struct Containerd {
 }
 
 impl Containerd {
-    /// The services behind a CRI connection, if it is containerd that serves it.
+    /// The services behind a CRI connection, if the runtime is containerd.
     pub fn of(cri: &Cri) -> Option<Containerd> {
         (cri.name() == RUNTIME_NAME).then(|| Containerd {
             images: ImagesClient::new(cri.channel()),
@@ -91,7 +91,7 @@ impl Containerd {
             None => return Ok(Some(content)),
         };
         for entry in manifests {
-            // Of an index only the manifest of the node's own platform is here.
+            // Of an index, only the manifest of the node's own platform is here.
             if let Some(Document::Manifest { config, layers }) =
                 self.document(&entry.digest).await?
             {
@@ -223,7 +223,7 @@ fn request<T>(message: T) -> Request<T> {
     request
 }
 
-/// An answer in good time.
+/// An answer in time.
 async fn answer<T>(
     call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T, tonic::Status> {

@@ -20,7 +20,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::runtime::inspect::POD_UID_LABEL;
 
-/// How long the runtime may take for an answer, pulls apart.
+/// How long the runtime may take for an answer, except for pulls.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Largest answer that is read: the kubelet's own bound.
 const MESSAGE_MAX: usize = 16 << 20;
@@ -45,7 +45,8 @@ pub enum CriError {
     },
 }
 
-/// A runtime. Cheap to clone; it connects again by itself when the runtime was restarted.
+/// A client of a runtime. Cheap to clone; it connects again by itself after a restart of the
+/// runtime.
 #[derive(Debug, Clone)]
 pub struct Cri {
     socket: PathBuf,
@@ -74,8 +75,8 @@ impl Cri {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         };
-        // The address is not used, but must be one. Lazy: every lost connection is made anew with the next call, by the
-        // path, so that a restarted runtime's new socket is found.
+        // The address is not used, but must be one. Lazy: every lost connection is made anew with
+        // the next call, by the path, so that the new socket of a restarted runtime is found.
         let channel = Endpoint::from_static("http://localhost")
             .connect_with_connector_lazy(tower::service_fn(connect));
         let runtime =
@@ -112,7 +113,7 @@ impl Cri {
         &self.socket
     }
 
-    /// Asks the runtime for its name and version.
+    /// Reads the runtime's name and version.
     ///
     /// # Errors
     /// When it does not answer.
@@ -249,7 +250,7 @@ impl Cri {
         }
     }
 
-    /// The address of a sandbox; `None` where it has the node's network.
+    /// The address of a sandbox; `None` if it has the node's network.
     ///
     /// # Errors
     /// The runtime's error.

@@ -63,8 +63,9 @@ pub fn timed(
     answers
 }
 
-/// Whether the container's kubelet made it for the pod of this namespace, name and uid. All three must match, because admission
-/// policies see the namespace alone, and a uid alone may be another namespace's.
+/// Whether the kubelet made the container for the pod of this namespace, name and uid. All three
+/// must match, because admission policies see only the namespace, and a uid may be that of another
+/// namespace's pod.
 pub fn is_of_pod(container: &Container, (namespace, name, uid): (&str, &str, &str)) -> bool {
     let has = |label: &str, wanted: &str| {
         container
@@ -88,7 +89,7 @@ fn containers_of(pod: &InspectPod, facts: Facts<'_>) -> Vec<InspectedContainer> 
             continue;
         }
         let entry = newest.entry(&metadata.name).or_insert(container);
-        // The kubelet counts them; a clock may have been set back.
+        // The kubelet counts the attempts; a clock may have been set back.
         let age = |c: &Container| (c.metadata.as_ref().map_or(0, |m| m.attempt), c.created_at);
         if age(container) > age(entry) {
             *entry = container;
@@ -132,8 +133,8 @@ fn describe(name: &str, container: &Container, facts: Facts<'_>) -> InspectedCon
     }
 }
 
-/// Finds the image name that makes the kubelet's hash. The names of the container's own image come first, so that of
-/// names that happen to share a hash the likely one is found.
+/// Finds the image name with the kubelet's hash. The names of the container's own image come first,
+/// so that of names with the same hash the likely one is found.
 fn recognise(name: &str, hash: &str, image_ref: &str, facts: Facts<'_>) -> Option<String> {
     if hash.is_empty() {
         return None;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The state of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
-    /// Where the runtime says that it is mounted, in the host's own paths.
+    /// The mount point that the runtime reports, in the host's own paths.
     pub mountpoint: String,
     /// Bytes that can still be written.
     pub free: u64,

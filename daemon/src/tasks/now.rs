@@ -16,7 +16,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// So much later.
+    /// The moment after a pause.
     pub(super) fn after(self, pause: Duration) -> Now {
         let later = SignedDuration::try_from(pause)
             .ok()
@@ -28,12 +28,12 @@ impl Now {
     }
 }
 
-/// When something began that may have begun in the life of an earlier daemon.
+/// The beginning of something, possibly in the life of an earlier daemon.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Began {
     /// The time to report.
     pub(crate) time: Timestamp,
-    /// When this daemon began or took it up, and how long it had lasted by then.
+    /// When this daemon began it or took it up, and how long it had lasted by then.
     known: Instant,
     lasted: Duration,
 }
@@ -50,7 +50,7 @@ impl Began {
 
     /// Began at the time that an earlier daemon reported.
     pub(crate) fn told(time: Timestamp, now: Now) -> Began {
-        // By a clock that was set back since, it would begin in the future.
+        // With a clock that was set back since, it would begin in the future.
         let lasted = Duration::try_from(now.time.duration_since(time)).unwrap_or_default();
         Began {
             time,

@@ -9,17 +9,17 @@ use crate::tasks::manifest::Bytes;
 
 /// Bytes of all messages of a status together.
 const MESSAGES_MAX: usize = 128 * 1024;
-/// However many messages there are, each may have so many bytes.
+/// The minimum size of each message in bytes, for any number of messages.
 const MESSAGE_MIN: usize = 128;
 
 impl Tasks {
-    /// The part of the status that speaks of pulls.
+    /// The part of the status about pulls.
     pub fn status(&self) -> NodeImageStatus {
         let mut status = NodeImageStatus {
             first_sync_status: self.first_sync.clone(),
             ..NodeImageStatus::default()
         };
-        // Many pulls that fail alike must not make the object too large to write.
+        // Many pulls that fail alike must not make the object too large for a write.
         let longest = (MESSAGES_MAX / self.tasks.len().max(1)).clamp(MESSAGE_MIN, MESSAGE_MAX);
         for (key, task) in &self.tasks {
             let mut tag = task.status(key);
@@ -59,7 +59,8 @@ impl Task {
             State::Unseen { .. } | State::Absent { not_before: None } => {
                 status.phase = ImagePullPhase::Pulling
             }
-            // The same words while it is tried again, or every try would be two writes.
+            // The message stays the same while the pull is tried again, otherwise every try would
+            // be two writes.
             State::Absent { .. } | State::Running(Running { bytes: None, .. })
                 if self.holds > 0 =>
             {
@@ -101,7 +102,7 @@ impl Task {
         status
     }
 
-    /// The message of a pull under way: why the last try failed, if one did.
+    /// The message of a pull under way: why the last try failed, if it did.
     fn last_failure(&self, tries: u32) -> String {
         if self.failures == 0 {
             return String::new();
@@ -111,7 +112,7 @@ impl Task {
     }
 }
 
-/// Filling a tag's status from the runtime's facts.
+/// Fills a tag's status from the runtime's data.
 trait Facts {
     fn report(&mut self, bytes: Bytes);
     fn identify(&mut self, key: &Key, image: &Resolved);

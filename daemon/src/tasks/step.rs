@@ -14,13 +14,14 @@ use super::{Began, Key, Limits, MESSAGE_MAX, Now, Policy, Resolved, Running, Sta
 /// The actions to take, and when to decide again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Ask the node for these images; answer with [`Tasks::looked`] or [`Tasks::not_looked`].
+    /// Check the node for these images; the result goes to [`Tasks::looked`] or
+    /// [`Tasks::not_looked`].
     pub look: Vec<Key>,
-    /// Begin these tries; answer with [`Tasks::ended`].
+    /// Begin these tries; the result goes to [`Tasks::ended`].
     pub start: Vec<Start>,
-    /// Stop these tries. Nothing is waited for.
+    /// Stop these tries, without a result.
     pub cancel: Vec<u64>,
-    /// Step again at this time, if nothing happens before.
+    /// Step again at this time, if no event comes before.
     pub wake_at: Option<Instant>,
 }
 
@@ -102,7 +103,7 @@ impl Tasks {
             if matches!(task.state, State::Done { .. }) {
                 continue;
             }
-            // The limit is lower than it was when the last try failed.
+            // The limit is lower than at the failure of the last try.
             if matches!(task.state, State::Absent { .. }) && task.has_no_tries_left() {
                 let (failures, limit) = (task.failures, task.policy.backoff_limit);
                 let ends = format!(
@@ -230,7 +231,7 @@ impl Task {
             state: State::Unseen { asked: false },
         };
         let Some(before) = before else { return task };
-        // An entry that was dropped and asked for again speaks of a pull that is still to come.
+        // An entry that was dropped and added again is for a pull that is still to come.
         let asked_again =
             before.completion_time.is_some() && tag.created_at > before.completion_time;
         if asked_again {
@@ -271,7 +272,7 @@ impl Task {
         }
     }
 
-    /// When time alone changes something about this task.
+    /// The time at which this task changes without an event.
     fn next_event(&self, runtime_ready: bool, now: Now) -> Option<Instant> {
         let look = self
             .look_after
@@ -301,7 +302,7 @@ impl Running {
     }
 }
 
-/// The spec's entries. Of two for one tag the newer version counts.
+/// The spec's entries. Of two for one tag, the newer version counts.
 pub(super) fn entries(spec: &NodeImageSpec) -> BTreeMap<Key, &ImageTagSpec> {
     let mut entries: BTreeMap<Key, &ImageTagSpec> = BTreeMap::new();
     for (image, of) in &spec.images {
@@ -325,7 +326,7 @@ pub fn names(spec: &NodeImageSpec) -> Vec<String> {
     entries(spec).keys().map(Key::reference).collect()
 }
 
-/// The namespaces that an entry is pulled for. An entry that was put in by hand has one without a name.
+/// The namespaces that an entry is pulled for. An entry that was put in by hand has the empty one.
 fn namespaces(tag: &ImageTagSpec) -> BTreeSet<String> {
     let owners: BTreeSet<String> = tag.namespaces().map(str::to_owned).collect();
     if owners.is_empty() {

@@ -29,7 +29,7 @@ fn now(second: i64) -> Now {
     set(second, 0)
 }
 
-/// The same when the time of day was set wrong by so many hours.
+/// The same with a time of day that is wrong by so many hours.
 fn set(second: i64, hours: i64) -> Now {
     Now {
         steady: steady(second),
@@ -110,7 +110,7 @@ impl Node {
         plan
     }
 
-    /// Steps, answers that no image is here, and steps again.
+    /// Steps, reports that no image is on the node, and steps again.
     fn begin(&mut self, second: i64) -> Plan {
         for key in self.step(second).look {
             self.tasks.looked(&key, None, now(second));
@@ -269,7 +269,7 @@ fn what_is_held_does_not_count_against_the_limit() {
 
 #[test]
 fn time_limits_hold() {
-    // Per try.
+    // The limit of each try.
     let mut node = Node::new(spec(&[("app", limited("1", 10, 1, None))]));
     let plan = node.begin(0);
     node.tasks
@@ -291,7 +291,7 @@ fn time_limits_hold() {
         0,
         "a late answer of a cancelled try changes nothing"
     );
-    // All tries together, running or not.
+    // The deadline of all tries together, running or not.
     let mut node = Node::new(spec(&[("app", limited("1", 600, 9, Some(30)))]));
     let plan = node.begin(0);
     assert_eq!(plan.wake_at, Some(steady(30)));

@@ -1,4 +1,5 @@
-//! The slots of a node, shared by namespaces: which pull begins next, and which one gives its slot back.
+//! The slots of a node, shared by namespaces: decides which pull begins next, and which one gives
+//! its slot back.
 //!
 //! Every user with the right to create ImagePullJobs can put pulls on every node. A registry that
 //! never ends an answer would hold a slot for as long as the timeout allows, and a few such pulls
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use super::step::{Plan, Start};
 use super::{Key, Limits, Now, Running, State, Task, Tasks};
 
-/// A try that got no bytes for so long fails if it holds up another pull.
+/// A try without new bytes for this time fails if another pull waits for it.
 pub(super) const STALLED: Duration = Duration::from_secs(60);
 /// How long a try keeps its slot although its namespace has two slots more than a waiting one.
 pub(super) const TURN: Duration = Duration::from_secs(60);
@@ -50,7 +51,7 @@ impl Tasks {
                 plan.cancel.push(running.attempt);
                 TURN_OVER.clone_into(&mut task.error);
                 task.holds = 0;
-                // Without a pause it would take the next one's slot at once.
+                // Without a pause it would take the next free slot at once.
                 task.state = State::Absent {
                     not_before: only.then(|| now.after(TURN)),
                 };
@@ -71,7 +72,7 @@ impl Tasks {
         stalls.chain(turns).filter(|at| *at > now.steady).min()
     }
 
-    /// Fails tries without new bytes, as many as others wait for.
+    /// Fails tries without new bytes, at most as many as the pulls that wait.
     fn fail_stalled(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
         let blocked = self.blocked(limits, now);
         let mut stalled: Vec<(Instant, Key)> = (self.under_way_by_key())
@@ -184,7 +185,7 @@ impl Tasks {
         blocked
     }
 
-    /// Pulls that could begin if there were a slot.
+    /// Pulls that could begin in a free slot.
     fn waiting(&self, now: Now) -> impl Iterator<Item = (&Key, &Task)> {
         let may_begin = move |task: &Task| matches!(&task.state, State::Absent { not_before } if not_before.is_none_or(|at| at.steady <= now.steady));
         self.tasks.iter().filter(move |(_, task)| may_begin(task))
@@ -222,7 +223,7 @@ struct Turn {
     /// The key of the order in which tries give up their slots. The try that began last is the
     /// least, because it loses the least.
     of: (Reverse<Instant>, Key),
-    /// It has the only slot of its namespace.
+    /// The try has the only slot of its namespace.
     only: bool,
 }
 
@@ -240,7 +241,7 @@ struct Blocked {
 }
 
 impl Blocked {
-    /// Does anybody wait for the end of this try?
+    /// Does a pull wait for the end of this try?
     fn by(&self, key: &Key) -> bool {
         self.slots > 0 || self.images.contains(&key.image)
     }

@@ -1,5 +1,6 @@
-//! A node without a kubelet: a real containerd and a real registry on loopback, with a relay between them that can be
-//! slow. All of it lives in a temporary directory and ends with the test.
+//! A node without a kubelet: a real containerd and a real registry on loopback, with a relay
+//! between them that can be slow. All files are in a temporary directory and disappear with the
+//! test.
 
 #![allow(dead_code, reason = "every test uses its own part")]
 
@@ -27,7 +28,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts a registry; with a password, it is [`HTPASSWD`]'s.
+    /// Starts a registry; with a password, the one of [`HTPASSWD`].
     pub fn start(with_password: bool) -> Registry {
         let directory = TempDir::new().unwrap();
         let at = directory.path();
@@ -125,7 +126,7 @@ impl Containerd {
         let at = directory.path();
         let hosts = at.join("hosts/_default");
         fs::create_dir_all(&hosts).unwrap();
-        // With a server given, no registry beyond this host is ever asked.
+        // Because a server is given, containerd calls no registry beyond this host.
         let mirror = format!(
             "server = \"http://127.0.0.1:{port}\"\n[host.\"http://127.0.0.1:{port}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
         );
@@ -162,7 +163,7 @@ impl Containerd {
         });
     }
 
-    /// Ends it, and takes its socket along.
+    /// Ends it, and removes its socket.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             end(&mut process);
@@ -188,7 +189,7 @@ impl Containerd {
     }
 }
 
-/// A program of the containerd that the environment asks for.
+/// A program of the containerd version in the environment.
 fn program(name: &str) -> Command {
     let programs = Programs::ready(Versions::asked().unwrap()).unwrap();
     let mut command = Command::new(programs.path(name));
@@ -217,7 +218,7 @@ impl Drop for Containerd {
     }
 }
 
-/// Sandboxes leave mounts behind, and the small root is one itself.
+/// Sandboxes leave mounts, and the small root is one itself.
 fn unmount_below(directory: &Path) {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     for line in mounts.lines().rev() {
@@ -264,7 +265,7 @@ fn end(process: &mut Child) {
     let _ = process.wait();
 }
 
-/// Waits until something is so; the test fails when it never is.
+/// Waits until a condition holds; the test fails if it never does.
 pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {

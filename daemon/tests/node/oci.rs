@@ -31,13 +31,13 @@ pub struct Layout {
 /// The content of an image.
 #[derive(Default)]
 pub struct Content<'a> {
-    /// Bytes of each layer's file; every layer gets one with bytes that no one can compress.
+    /// Bytes of each layer's file; every layer gets one with incompressible bytes.
     pub layers: &'a [usize],
-    /// Makes images differ.
+    /// A seed that makes images differ.
     pub seed: u64,
     /// A busybox at `/busybox`, and its arguments.
     pub program: Option<(&'a Path, &'a [&'a str])>,
-    /// With an index around the manifest.
+    /// Whether an index is around the manifest.
     pub indexed: bool,
 }
 

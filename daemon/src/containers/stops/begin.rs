@@ -7,7 +7,7 @@ use berth_api::v1beta1::nodeimage::StopContainer;
 use k8s_cri::v1::Container;
 use std::time::Duration;
 
-/// The longest grace period of a stop, also where the pod has a longer one.
+/// The longest grace period of a stop, also if the pod has a longer one.
 const MAX_GRACE: Duration = Duration::from_secs(MAX_GRACE_SECONDS.unsigned_abs());
 
 /// A container that is stopped now.
@@ -23,7 +23,7 @@ pub struct Begin {
     pub uid: String,
     /// The pod's namespace and name, and the container's name, for logs.
     pub what: String,
-    /// The time to end in.
+    /// The grace period.
     pub grace: Duration,
     /// The hook that runs before the stop.
     pub hook: Hook,
@@ -37,7 +37,7 @@ pub(super) struct Begun {
     /// The daemon or the runtime went away during the stop. If the container still runs, it is
     /// stopped to the end, because half of the stop is done.
     pub(super) is_cut_short: bool,
-    /// Its hook is done and not run again.
+    /// The hook is done and does not run again.
     pub(super) is_hook_done: bool,
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// The label by which the kubelet marks a container with its name.
 pub(super) const NAME_LABEL: &str = "io.kubernetes.container.name";
-/// A container that was created so long ago has started by then.
+/// A container that was created longer ago than this has started.
 const STARTS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
 pub(super) fn is_running(container: &Container) -> bool {

@@ -216,7 +216,7 @@ fn a_stop_for_another_is_told_to_whoever_asks_for_the_same_container() {
         [("app".to_owned(), StopPhase::Gone)],
         "another stopped it"
     );
-    // For a change of the environment, say.
+    // For example, for a change of the environment.
     let mut stops = Stops::default();
     stops.changed();
     assert!(stops.looks(&asked, now(10).steady));
@@ -403,7 +403,7 @@ fn a_daemon_that_stops_itself_says_in_its_next_life_that_the_container_has_ended
     }
 }
 
-/// Half of it is done: the hook was run, or the container was asked to end.
+/// Half of it is done: the hook was run, or the container got the signal to end.
 #[test]
 fn what_was_cut_short_is_told_at_once_and_goes_to_its_end_although_it_is_cancelled() {
     let asked = [StopContainer {
@@ -468,7 +468,7 @@ fn what_was_cut_short_is_told_at_once_and_goes_to_its_end_although_it_is_cancell
     }
 }
 
-/// Of the same request another comes after it.
+/// Another container of the same request comes after it.
 #[test]
 fn what_was_cut_short_comes_first_and_is_another_container_in_no_case() {
     let asked = [stop("r", "app", "a"), stop("r", "side", "s")];

@@ -1,4 +1,4 @@
-//! The end of a daemon, with an apiserver that answers as it is set to.
+//! The end of a daemon, with an apiserver that returns preset answers.
 
 use std::convert::Infallible;
 
@@ -142,7 +142,7 @@ async fn the_plugin_of_before_comes_back_only_when_the_sign_has_gone() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("host-local");
         std::fs::write(&place, "before").unwrap();
-        // Any file that says that it is the plugin.
+        // Any file that contains the plugin's mark.
         let ours = directory.path().join("ours");
         std::fs::write(&ours, install::SIGN).unwrap();
         install::install(&ours, directory.path()).unwrap();

@@ -92,7 +92,8 @@ impl PullWatch {
         })))
     }
 
-    /// Why no container can ever be made of the image; `None` if one can, or while its manifest is not here.
+    /// The reason why no container can be made of the image; `None` if one can, or while its
+    /// manifest is not here.
     pub fn refusal(&self) -> Option<String> {
         refusal(self.blobs.as_ref()?)
     }
@@ -129,7 +130,7 @@ impl PullWatch {
             .await
     }
 
-    /// The digest itself, and the manifests of it if it is an index.
+    /// The digest itself, and its manifests if it is an index.
     async fn below(&self, digest: &str) -> Result<Vec<String>, tonic::Status> {
         let mut digests = vec![digest.to_owned()];
         if let Some(Document::Index { manifests }) = self.containerd.document(digest).await? {

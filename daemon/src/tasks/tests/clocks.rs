@@ -1,11 +1,11 @@
-//! The time of day is set while something is under way.
+//! The time of day is set while pulls are under way.
 
 use super::*;
 
 #[test]
 fn a_time_of_day_that_is_set_ends_nothing_and_holds_nothing_up() {
     for hours in [1, -1, -24] {
-        // While it is pulled, with a time limit and with a deadline.
+        // During a pull, with a time limit and with a deadline.
         let mut node = Node::new(spec(&[("app", limited("1", 60, 1, Some(300)))]));
         let plan = node.begin(0);
         let next = node.step_at(set(1, hours));

@@ -1,4 +1,4 @@
-//! Namespaces share the slots, and a pull that gets nothing gives its slot back.
+//! Namespaces share the slots, and a pull without new bytes gives its slot back.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -112,7 +112,7 @@ fn a_namespace_with_all_slots_gives_one_to_a_namespace_with_none() {
         "{}",
         told.message
     );
-    // It is no failure, and one slot each is even: nothing more is taken.
+    // It is no failure, and one slot each is an even share: no further slot is taken.
     node.spec
         .images
         .extend(spec(&[("victim2", asked("b", 12))]).images);

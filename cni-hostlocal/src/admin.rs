@@ -60,7 +60,7 @@ struct Line {
     /// In seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept_until: Option<u64>,
-    /// Of an entry that is no file.
+    /// The path of an entry that is not a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<PathBuf>,
 }

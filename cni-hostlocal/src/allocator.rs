@@ -1,4 +1,4 @@
-//! In which order the addresses of a set are tried.
+//! The order in which the addresses of a set are tried.
 
 use std::net::IpAddr;
 

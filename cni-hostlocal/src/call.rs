@@ -14,15 +14,15 @@ use crate::{
 pub enum Command {
     /// Give an attachment its addresses.
     Add,
-    /// Take them back.
+    /// Release them.
     Del,
-    /// Has it still got them?
+    /// Check that it still has them.
     Check,
     /// Release the addresses of all attachments that are not in a list.
     Gc,
-    /// Could an ADD work?
+    /// Check that an ADD could work.
     Status,
-    /// Which versions of CNI are spoken?
+    /// List the supported versions of CNI.
     Version,
 }
 
@@ -31,11 +31,11 @@ pub enum Command {
 pub struct Call {
     /// The command.
     pub command: Command,
-    /// The attachment; empty for calls that are about none.
+    /// The attachment; empty for calls without one.
     pub owner: Owner,
     /// The path of its network namespace; may be empty.
     pub netns: String,
-    /// The runtime says that the plugin's own namespace is meant.
+    /// The runtime says that the call is for the plugin's own namespace.
     pub netns_override: bool,
     /// `CNI_ARGS`.
     pub arguments: Arguments,

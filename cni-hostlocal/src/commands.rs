@@ -60,7 +60,7 @@ fn owned(store: &mut Store, owner: &Owner) -> io::Result<Attachment> {
     Ok(attachment)
 }
 
-/// DEL: takes the attachment's addresses back, or begins the time that they are kept.
+/// DEL: releases the attachment's addresses, or begins the time that they are kept.
 ///
 /// # Errors
 /// A file cannot be removed.
@@ -68,7 +68,8 @@ pub fn del(call: &Call, config: &Config) -> Result<(), Failure> {
     check_namespace(call)?;
     let mut store = open(config)?;
     if let Err(error) = store.settle() {
-        // A full disk must not keep a pod from ending: freeing needs no space, only the sight of all leases.
+        // A full disk must not keep a pod from ending: freeing needs no space, only a read of all
+        // leases.
         return free_unsettled(store, &call.owner).map_err(|_| error.into());
     }
     let pod = call.arguments.pod.as_ref();
@@ -119,7 +120,7 @@ pub fn take_back(
         .as_ref()
         .filter(|reservation| reservation.owner == *owner);
     if own.is_some_and(|own| own.released.is_some()) {
-        // DEL again: the time runs since the first.
+        // DEL again: the time counts from the first DEL.
         return forget(store, owner);
     }
     let mut addresses = attachment.addresses;
@@ -144,7 +145,7 @@ pub fn take_back(
         };
         match store.release(&mut kept) {
             Ok(()) => return forget(store, owner),
-            // The pod must end even when nothing can be written down for its successor.
+            // The pod must end even if nothing can be recorded for its successor.
             Err(error) if is_full(&error) => {}
             Err(error) => return Err(error),
         }
@@ -173,7 +174,7 @@ fn is_full(error: &io::Error) -> bool {
 /// CHECK: whether the attachment still has the addresses that ADD gave it.
 ///
 /// # Errors
-/// It has not.
+/// It does not have them.
 pub fn check(call: &Call, config: &Config) -> Result<(), Failure> {
     if !config.is_at_least("0.4.0") {
         return Err(Failure::new(
@@ -238,7 +239,7 @@ pub fn collect(store: &mut Store, is_valid: impl Fn(&str) -> bool) -> io::Result
         if is_valid(&entry) {
             continue;
         }
-        // The lease has the whole name, which the file's name may be cut from.
+        // The lease has the whole name; the file's name may be a cut one.
         let mut owner = None;
         for address in &attachment.addresses {
             if let Lease::Of(found) = store.lease(*address)?

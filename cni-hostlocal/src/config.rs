@@ -13,13 +13,14 @@ use crate::{
 };
 use document::{Document, Ipam, Keep, RangeText, Route, Sync};
 
-/// The versions of CNI that are spoken, the oldest first.
+/// The supported versions of CNI, the oldest first.
 pub const VERSIONS: [&str; 7] = [
     "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0",
 ];
-/// Where leases are unless `dataDir` says otherwise.
+/// The directory of leases, unless `dataDir` sets another.
 pub const DATA_DIR: &str = "/var/lib/cni/networks";
-/// The most minutes that addresses are kept unless `reservedIPs.maxMinutes` says otherwise: a day.
+/// The maximum number of minutes that addresses are kept, unless `reservedIPs.maxMinutes` sets
+/// another: a day.
 pub const MAX_MINUTES: u32 = 24 * 60;
 /// The pod annotation: for how many minutes after its end a pod's addresses are kept.
 pub const ANNOTATION: &str = "io.kubernetes.cri/reserved-ip-duration";
@@ -31,17 +32,17 @@ pub struct Config {
     pub network: String,
     /// The version of CNI to answer in.
     pub version: &'static str,
-    /// Where leases are; the network has a directory in it.
+    /// The directory of leases; the network has a directory in it.
     pub data_dir: PathBuf,
-    /// For which pods addresses are kept.
+    /// The pods whose addresses are kept.
     pub keep: Keep,
-    /// When files are written through.
+    /// When files are synced to disk.
     pub sync: Sync,
     /// The attachments that still exist, for GC.
     pub valid: Vec<Owner>,
     /// The addresses of the call's previous result, for CHECK.
     pub previous: Vec<IpAddr>,
-    /// The pod's annotations, where the runtime gives them.
+    /// The pod's annotations, if the runtime passes them.
     annotations: Option<HashMap<String, String>>,
     document: Document,
 }
@@ -51,11 +52,11 @@ pub struct Config {
 pub struct Request {
     /// An attachment gets one address of each.
     pub sets: Vec<RangeSet>,
-    /// Addresses that were asked for.
+    /// Requested addresses.
     pub wanted: Vec<IpAddr>,
-    /// Routes to answer with.
+    /// Routes of the answer.
     pub routes: Vec<Route>,
-    /// A file to take the answer's names of DNS from.
+    /// A file with the DNS names of the answer.
     pub resolv_conf: Option<PathBuf>,
 }
 
@@ -67,7 +68,7 @@ impl Config {
     /// Reads a configuration as far as every call needs it.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why it is no configuration.
     pub fn read(json: &[u8]) -> Result<Self, Failure> {
         let document: Document = serde_json::from_slice(json).map_err(|error| {
             Failure::new(
@@ -128,13 +129,13 @@ impl Config {
         place(self.version) >= place(version)
     }
 
-    /// The most minutes that addresses are kept.
+    /// The maximum number of minutes that addresses are kept.
     pub fn max_minutes(&self) -> u32 {
         self.keep.max_minutes.unwrap_or(MAX_MINUTES)
     }
 
-    /// For how many minutes the addresses of `pod` are kept: as its annotation says where it may, else as the configuration
-    /// does, and never for more than [`Self::max_minutes`].
+    /// How many minutes the addresses of `pod` are kept: as its annotation says if that is allowed,
+    /// otherwise as the configuration says, and never more than [`Self::max_minutes`].
     pub fn minutes(&self, pod: Option<&Pod>) -> u32 {
         let Some(pod) = pod else { return 0 };
         let has = |namespaces: &[String]| {

@@ -5,7 +5,7 @@ use std::{fmt, io};
 /// An error as CNI reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The code: below 100 they are the specification's.
+    /// The code: codes below 100 are the specification's.
     pub code: u32,
     /// The fault, in a few words.
     pub message: String,
@@ -13,7 +13,7 @@ pub struct Failure {
     pub details: String,
 }
 
-/// The version of the specification is not supported, or has no such call.
+/// The version of the specification is not supported, or lacks this call.
 pub const INCOMPATIBLE_VERSION: u32 = 1;
 /// A variable of the environment is missing or wrong.
 pub const INVALID_ENVIRONMENT: u32 = 4;
@@ -25,7 +25,7 @@ pub const UNDECODABLE: u32 = 6;
 pub const INVALID_CONFIG: u32 = 7;
 /// The pod's network namespace is the plugin's own.
 pub const INVALID_NAMESPACE: u32 = 8;
-/// It may work later: all addresses are taken now, or the lock is.
+/// It may work later: all addresses are taken now, or the lock is held.
 pub const TRY_AGAIN_LATER: u32 = 11;
 /// No ADD can work now.
 pub const NOT_AVAILABLE: u32 = 50;

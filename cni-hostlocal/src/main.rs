@@ -1,4 +1,5 @@
-//! `host-local`: called by a container runtime through CNI's environment, or by a person with a command.
+//! `host-local`: called by a container runtime through CNI's environment, or by an operator with a
+//! command.
 
 use std::{
     env,
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Answers a call. `version` becomes the one of the configuration, as soon as that is known.
+/// Answers a call. `version` becomes that of the configuration, as soon as that is read.
 fn answer(call: &Call, version: &mut &'static str) -> Result<String, Failure> {
     let mut json = Vec::with_capacity(2048);
     let read = io::stdin().lock().read_to_end(&mut json);

@@ -21,15 +21,16 @@ pub fn boot() -> Option<String> {
     (!id.is_empty()).then(|| id.into())
 }
 
-/// When this boot began, in seconds since 1970, by the clock of now.
+/// When this boot began, in seconds since 1970, by the present clock.
 pub fn booted() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines()
         .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }
 
-/// No clock that is set says less, in seconds since 1970: the beginning of 2026. A node without a battery-backed clock boots
-/// at 1970, and its clock is set when it reaches a time server.
+/// The least time of a clock that is set, in seconds since 1970: the beginning of 2026. A node
+/// without a battery-backed clock boots at 1970, and its clock is set when it reaches a time
+/// server.
 pub const EARLIEST: u64 = 1_767_225_600;
 
 /// Seconds since 1970.
@@ -39,7 +40,7 @@ pub fn now() -> u64 {
         .map_or(0, |now| now.as_secs())
 }
 
-/// Whether the path is that of a network namespace. A file that is left of one is none.
+/// Whether the path is that of a network namespace. A file that remains of one is not.
 pub fn is_namespace(path: &str) -> bool {
     statfs(path).is_ok_and(|found| found.filesystem_type() == NAMESPACE_FILE)
 }

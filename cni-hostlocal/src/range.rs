@@ -11,7 +11,8 @@ pub struct Subnet {
     pub prefix: u8,
 }
 
-/// The addresses that may be given out of one subnet. The gateway may lie among them and is never given.
+/// The addresses of one subnet that may be given. The gateway may lie among them and is never
+/// given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     /// The subnet, whose prefix every address gets.
@@ -41,7 +42,7 @@ pub fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// The address of the family of `like` with this number.
+/// The address with this number, of the family of `like`.
 pub fn from_bits(like: IpAddr, bits: u128) -> IpAddr {
     match like {
         // Numbers of an IPv4 range have 32 bits.
@@ -50,7 +51,8 @@ pub fn from_bits(like: IpAddr, bits: u128) -> IpAddr {
     }
 }
 
-/// `10.1.2.3/24` as an address and a length. An address without a length gets its family's whole one.
+/// `10.1.2.3/24` as an address and a length. Without a length it gets the full length of its
+/// family.
 pub fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = match text.split_once('/') {
         None => (text, None),
@@ -160,7 +162,7 @@ impl RangeSet {
     /// A set of ranges.
     ///
     /// # Errors
-    /// Why these are none: no range, two families, or two that overlap.
+    /// The reason why these are no set: no range, two families, or two that overlap.
     pub fn new(ranges: Vec<Range>) -> Result<Self, String> {
         let Some(first) = ranges.first() else {
             return Err("empty range set".into());

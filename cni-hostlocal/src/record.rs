@@ -26,24 +26,26 @@ pub struct Attachment {
     pub netns: String,
     /// The pod, when the runtime named it.
     pub pod: Option<Pod>,
-    /// For how many minutes after its DEL the addresses are kept for the pod; 0 is not at all.
+    /// How many minutes after its DEL the addresses are kept for the pod; 0 keeps nothing.
     pub minutes: u32,
 }
 
-/// Addresses of a pod that are kept for it: in use by a sandbox of it, or released and waiting for the next one.
+/// Addresses that are kept for a pod: in use by one of its sandboxes, or released and waiting for
+/// the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
     /// The pod.
     pub pod: Pod,
     /// The addresses.
     pub addresses: Vec<IpAddr>,
-    /// The attachment that has them, or had them last. Their leases say so too.
+    /// The attachment that has them, or had them last. Their leases name it too.
     pub owner: Owner,
-    /// The attachment before that: leases that a crash left with its name are of this reservation as well.
+    /// The attachment before that: leases that a crash left with its name belong to this
+    /// reservation as well.
     pub before: Option<String>,
     /// The network namespace of `owner`; empty when it is not known.
     pub netns: String,
-    /// For how many minutes they are kept.
+    /// How many minutes they are kept.
     pub minutes: u32,
     /// When they were released, in seconds since 1970. `None`: in use.
     pub released: Option<u64>,
@@ -72,7 +74,7 @@ impl std::fmt::Display for Pod {
 }
 
 impl Attachment {
-    /// As a line.
+    /// The record as a line.
     pub fn line(&self) -> String {
         let mut line = Line::default();
         line.addresses(&self.addresses);
@@ -94,7 +96,7 @@ impl Attachment {
 }
 
 impl Reservation {
-    /// As a line.
+    /// The reservation as a line.
     pub fn line(&self) -> String {
         let mut line = Line::default();
         line.addresses(&self.addresses);
@@ -136,7 +138,7 @@ impl Reservation {
             })
     }
 
-    /// When it ends, in seconds since 1970. `None`: not as long as it is in use.
+    /// When it ends, in seconds since 1970. `None` while it is in use.
     pub fn ends(&self) -> Option<u64> {
         Some(self.released?.saturating_add(60 * u64::from(self.minutes)))
     }

@@ -4,7 +4,7 @@ use std::{env, path::Path};
 
 use crate::config::DATA_DIR;
 
-/// Where the plugin lies if this program's own path is not known.
+/// The plugin's path if this program's own path is not known.
 const PROGRAM: &str = "/opt/cni/bin/host-local";
 
 /// The command that repairs the leases of a network, or of all.

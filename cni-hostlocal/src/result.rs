@@ -150,7 +150,7 @@ pub fn added(version: &str, given: &[Given], routes: &[Route], dns: &Dns) -> Str
             dns,
         });
     }
-    // 1.0.0 dropped the family, which the address says itself.
+    // 1.0.0 dropped the family, because the address shows it.
     let family = |given: &Given| {
         Some(if given.address.is_ipv4() { "4" } else { "6" }).filter(|_| version.starts_with("0."))
     };

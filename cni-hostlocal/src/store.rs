@@ -1,4 +1,4 @@
-//! The disk. A network's leases are where and as the reference plugin has them:
+//! The disk. A network's leases have the paths and the form of the reference plugin:
 //!
 //! ```text
 //! DATA_DIR/NETWORK/lock                  flock, held for the whole of a call
@@ -6,7 +6,8 @@
 //! DATA_DIR/NETWORK/last_reserved_ip.0    the address that was given last, of each set
 //! ```
 //!
-//! Everything else is in a directory that the reference never looks at, as symbolic links to lines of text ([`crate::record`]):
+//! Everything else is in a directory that the reference never reads, as symbolic links to lines of
+//! text ([`crate::record`]):
 //!
 //! ```text
 //! DATA_DIR/.host-local/NETWORK/boot                          the boot that the rest is of
@@ -69,11 +70,12 @@ pub const LAST: &str = "last_reserved_ip.";
 pub enum Lease {
     /// There is none.
     Free,
-    /// It is this attachment's.
+    /// This attachment has the address.
     Of(Owner),
     /// There is a file, but it names no container.
     Broken,
-    /// The name is that of a directory, a link or another entry that is no file. The address counts as taken.
+    /// The name is that of a directory, a link or another entry that is not a file. The address
+    /// counts as taken.
     Foreign,
 }
 
@@ -99,7 +101,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens and locks a network's leases, making the directories where there are none.
+    /// Opens and locks a network's leases. Makes missing directories.
     ///
     /// # Errors
     /// A file cannot be made, opened or locked.
@@ -122,7 +124,8 @@ impl Store {
         })
     }
 
-    /// Keeps no address for longer than so many minutes. Without this it is as the last call with a configuration said.
+    /// Keeps no address for longer than so many minutes. Without this call, the limit is that of
+    /// the last call with a configuration.
     #[must_use]
     pub fn with_max_minutes(self, minutes: u32) -> Self {
         Self {
@@ -131,7 +134,7 @@ impl Store {
         }
     }
 
-    /// The seconds since 1970 that this call takes for now.
+    /// The present time of this call, in seconds since 1970.
     pub fn now(&self) -> u64 {
         self.now
     }
@@ -215,7 +218,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lets an address go.
+    /// Frees an address.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -227,7 +230,7 @@ impl Store {
         remove_file(&self.lease_path(address))
     }
 
-    /// Removes a file that is no lease from the directory of leases.
+    /// Removes a file that is not a lease from the directory of leases.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -236,7 +239,8 @@ impl Store {
         remove_file(&self.leases.join(name))
     }
 
-    /// Removes a directory that has the name of an address, if it is empty. `false`: something is there still.
+    /// Removes a directory that has the name of an address, if it is empty. `false`: it is not
+    /// empty.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -277,8 +281,8 @@ impl Store {
     pub fn set_last(&mut self, index: usize, address: IpAddr) {
         let path = self.leases.join(format!("{LAST}{index}"));
         let text = address.to_string();
-        // One write that leaves nothing of the old text behind is never seen half done, and costs no new file. Putting a new
-        // file in the place of another would make ext4 wait for the disk.
+        // One write that leaves nothing of the old text is never seen half done, and costs no new
+        // file. Replacing a file by a new one would make ext4 wait for the disk.
         if fs::metadata(&path).is_ok_and(|old| (1..=text.len() as u64).contains(&old.len())) {
             _ = OpenOptions::new()
                 .write(true)
@@ -324,7 +328,7 @@ impl Store {
         drop(lock);
         for path in unsynced {
             match sync(&path) {
-                // Somebody else has let it go since.
+                // Another call has freed it since.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 other => other?,
             }
@@ -333,7 +337,8 @@ impl Store {
     }
 }
 
-/// The address that a lease's file is named for. Other spellings of an address are no leases: no plugin looks there.
+/// The address in the name of a lease's file. Other spellings of an address are no leases: no
+/// plugin reads them.
 pub fn address_of(name: &str) -> Option<IpAddr> {
     let address: IpAddr = name.parse().ok()?;
     (canonical(address) == address && address.to_string() == name).then_some(address)

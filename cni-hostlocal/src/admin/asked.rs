@@ -62,7 +62,7 @@ impl Asked {
         self.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR))
     }
 
-    /// The networks that are meant.
+    /// The networks to work on.
     pub(super) fn networks(&self) -> io::Result<Vec<String>> {
         let mut networks = networks(self.data_dir())?;
         networks.retain(|network| self.network.as_ref().is_none_or(|asked| asked == network));

@@ -19,7 +19,7 @@ use crate::{
     store::{LAST, LOCK, Lease, Sandbox, Store, address_of, at, names},
 };
 
-/// A lease that is younger may be of a sandbox that the runtime is still making, and does not list yet.
+/// A younger lease may belong to a sandbox that the runtime is still making, and does not list yet.
 const YOUNG: u64 = 600;
 
 /// A fault in the files.
@@ -27,23 +27,23 @@ const YOUNG: u64 = 600;
 pub(super) enum Finding {
     /// A lease that names no container.
     Corrupt(IpAddr),
-    /// A living sandbox has the address, and no lease keeps it.
+    /// A living sandbox has the address, but no lease holds it.
     Lost(IpAddr, Sandbox),
-    /// A lease of a sandbox that is no more.
+    /// A lease of a sandbox that no longer exists.
     Leaked(IpAddr, Owner, String),
-    /// A file that is no plugin's.
+    /// A file of no plugin.
     Foreign(PathBuf),
     /// An empty directory with the name of an address.
     EmptyDirectory(PathBuf, IpAddr),
-    /// Another entry that is no file, with the name of an address.
+    /// Another entry that is not a file, with the name of an address.
     Obstacle(PathBuf, IpAddr),
-    /// The address that was given last is none.
+    /// The address that was given last is no address.
     Last(String),
-    /// One address under a second name, which no plugin looks at.
+    /// One address under a second name, which no plugin reads.
     Duplicate(String, IpAddr),
     /// Two reservations of one address; this one does not have the lease.
     Reservation(Reservation, IpAddr),
-    /// A reservation that holds nothing.
+    /// A reservation without addresses.
     Empty(Reservation),
     /// A reservation for more minutes than the network's configuration allows: another program wrote it.
     TooLong(Reservation, u32),
@@ -105,13 +105,13 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Reports, and mends if asked to. `false`: something is wrong still.
+/// Reports faults, and repairs them on request. `false`: faults are left.
 pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
     let sandboxes = asked.sandboxes.as_deref().map(read_sandboxes).transpose()?;
     let (mut found, mut left) = (0, 0);
     for network in asked.networks()? {
         let mut store = Store::open(asked.data_dir(), &network, Sync::Kept)?;
-        // Found first, because the next step makes them again.
+        // Found before `settle`, because that makes the leases again.
         let lost = store.lost()?;
         if asked.fix {
             // Ends the leases of another boot and the reservations that are due, and makes the
@@ -208,7 +208,8 @@ pub(super) fn obstacle(store: &Store, address: IpAddr) -> Finding {
     Finding::Obstacle(path, address)
 }
 
-/// Leases of sandboxes that are no more, and why: their namespace has gone, or the runtime does not know them.
+/// Leases of sandboxes that no longer exist, and why: their namespace has gone, or the runtime does
+/// not know them.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -313,7 +314,7 @@ fn reservations(store: &Store, lost: &BTreeMap<IpAddr, Sandbox>) -> io::Result<V
     Ok(findings)
 }
 
-/// Mends one thing. `false`: it is left alone.
+/// Repairs one fault. `false`: it is left alone.
 fn fix(store: &mut Store, finding: &Finding) -> io::Result<bool> {
     match finding {
         Finding::Corrupt(address) => store.free(*address)?,

@@ -1,4 +1,4 @@
-//! The program put in the place of the reference plugin, and taken away again.
+//! Installs the program in place of the reference plugin, and removes it again.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,7 +19,7 @@ pub const SIGN: &str = "host-local gives pods IP addresses of a node's ranges, a
 /// directory has a plugin at every moment.
 ///
 /// # Errors
-/// A file cannot be read or written; then the plugin that was there is there still.
+/// A file cannot be read or written; then the previous plugin is still there.
 pub fn install(program: &Path, directory: &Path) -> io::Result<&'static str> {
     let content = fs::read(program)?;
     let place = directory.join(NAME);

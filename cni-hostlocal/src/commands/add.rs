@@ -1,4 +1,4 @@
-//! ADD: addresses are chosen and claimed, then written down, or let go.
+//! ADD: chooses and claims addresses, then records them, or frees them again.
 
 use std::{collections::HashSet, io, net::IpAddr};
 
@@ -15,7 +15,7 @@ use crate::{
     store::{Lease, Store},
 };
 
-/// After so many addresses that somebody has, the directory is read once instead of asking for each.
+/// After so many taken addresses, the directory is read once instead of one read for each.
 const TRIES: usize = 64;
 
 /// ADD: an address of each set, the ones that are kept for the pod first.
@@ -238,7 +238,8 @@ impl<'a> Adding<'a> {
         Ok(claimed)
     }
 
-    /// Whether the address is kept for this pod. Its lease changes hands when everything is written down.
+    /// Whether the address is kept for this pod. Its lease gets the new owner after everything is
+    /// recorded.
     fn take_up(&mut self, address: IpAddr) -> io::Result<bool> {
         let Some(reservation) = &self.reservation else {
             return Ok(false);

@@ -10,10 +10,10 @@ use crate::{
     failure::{Failure, INCOMPATIBLE_VERSION, NOT_AVAILABLE},
 };
 
-/// STATUS: whether an ADD would find addresses and could write them down.
+/// STATUS: whether an ADD would find addresses and could record them.
 ///
 /// # Errors
-/// It would not.
+/// An ADD would fail.
 pub fn status(call: &Call, config: &Config) -> Result<(), Failure> {
     debug_assert_eq!(call.command, Command::Status);
     if !config.is_at_least("1.1.0") {

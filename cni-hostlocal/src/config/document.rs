@@ -3,7 +3,7 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::HashMap;
 
-/// When files are written through to the disk.
+/// When files are synced to disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sync {
@@ -24,17 +24,17 @@ pub enum WhenExhausted {
     /// Of the namespace with the most addresses kept unused, the reservation that was released first ends.
     #[default]
     TakeOldest,
-    /// ADD fails until one ends by itself.
+    /// ADD fails until a reservation ends by itself.
     Fail,
 }
 
-/// For which pods addresses are kept.
+/// The pods whose addresses are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Keep {
-    /// For how many minutes without an annotation; 0 is not at all.
+    /// The number of minutes without an annotation; 0 keeps nothing.
     pub minutes: u32,
-    /// In which namespaces without an annotation; `*` is all.
+    /// The namespaces for pods without an annotation; `*` is all.
     pub namespaces: Vec<String>,
     /// The namespaces in which a pod's annotation sets the number of minutes; `*` is all. In all
     /// other namespaces it can only set less than `minutes`, because users who may create pods
@@ -46,7 +46,7 @@ pub struct Keep {
     pub when_exhausted: WhenExhausted,
 }
 
-/// A route, as it is answered.
+/// A route of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 pub struct Route {
     /// The destination.

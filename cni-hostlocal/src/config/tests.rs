@@ -29,7 +29,7 @@ fn an_annotation_keeps_addresses_only_in_namespaces_that_may_have_it() {
         assert_eq!(minutes(&reserved, Some("10")), expected, "{reserved}");
     }
     assert_eq!(minutes(&json!({}), Some("10")), 0);
-    // It may ask for less where it may not ask for more.
+    // The annotation may set less where it may not set more.
     let reserved = json!({"minutes": 5, "namespaces": ["ns"]});
     for (annotation, expected) in [
         (None, 5),

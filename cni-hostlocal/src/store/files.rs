@@ -9,7 +9,7 @@ use std::{
 
 use nix::{errno::Errno, fcntl::OFlag};
 
-/// More bytes of a file are never read. A lease and a last address are far shorter.
+/// The maximum number of bytes to read of a file. A lease and a last address are far shorter.
 const MOST_READ: u64 = 1 << 16;
 
 /// An entry of the directory of leases.
@@ -91,7 +91,7 @@ pub fn names(directory: &Path) -> io::Result<Vec<String>> {
 pub(super) fn read_line(path: &Path) -> io::Result<Option<String>> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-        // A file that somebody put there says nothing either.
+        // A file that another program put there has no content either.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
             Ok(None)
         }
@@ -99,7 +99,7 @@ pub(super) fn read_line(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Writes a link: at once where there is none, else by putting a new one in its place.
+/// Writes a link: directly if there is none, otherwise by replacing it.
 pub(super) fn write_line(directory: &Path, name: &str, line: &str) -> io::Result<()> {
     let path = directory.join(name);
     let line = if line.is_empty() { "-" } else { line };
@@ -112,7 +112,7 @@ pub(super) fn write_line(directory: &Path, name: &str, line: &str) -> io::Result
     };
     match made {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // Below a directory of ours there is nothing with this name: names have no blanks.
+            // Berth's directories have no entry with this name, because names have no blanks.
             let new = directory.join("new line");
             remove_file(&new)?;
             symlink(line, &new).map_err(at(&new))?;
@@ -136,7 +136,7 @@ pub(super) fn remove_empty(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file or a directory through to the disk.
+/// Syncs a file or a directory to disk.
 pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)
         .and_then(|file| file.sync_all())

@@ -1,4 +1,4 @@
-//! The attachments: which addresses each has, so that no call looks for them in all leases.
+//! The attachments with their addresses, so that no call searches all leases for them.
 
 use std::{
     collections::{BTreeMap, HashMap},

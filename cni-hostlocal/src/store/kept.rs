@@ -1,4 +1,4 @@
-//! The reservations: addresses that stay a pod's when its sandbox has gone.
+//! The reservations: addresses that a pod keeps when its sandbox has gone.
 
 use std::{
     cmp::Reverse,
@@ -141,8 +141,8 @@ impl Store {
         write_line(&self.bucket_directory(bucket), name, "-")
     }
 
-    /// Removes the note of when a released reservation ends. It comes last: a note of a reservation that is no more is passed
-    /// over at its time.
+    /// Removes the note about the end of a released reservation. This comes last, because a note of
+    /// a missing reservation is ignored at its time.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -159,7 +159,8 @@ impl Store {
         self.state.join(RELEASED).join(format!("{bucket:012}"))
     }
 
-    /// The most minutes that the last call with a configuration had. `None`: none has said so yet.
+    /// The maximum number of minutes of the last call with a configuration. `None` without such a
+    /// call.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -167,8 +168,8 @@ impl Store {
         Ok(read_line(&self.state.join(MAX_MINUTES))?.and_then(|minutes| minutes.parse().ok()))
     }
 
-    /// Writes down the configuration's most minutes if they are others than the last call's. Where they are fewer,
-    /// reservations that were to last longer end earlier.
+    /// Records the configuration's maximum of minutes if it differs from the last call's. If it is
+    /// lower, reservations that were to last longer end earlier.
     pub(super) fn settle_max_minutes(&mut self) -> io::Result<()> {
         let recorded = self.recorded_max_minutes()?;
         let Some(most) = self.max_minutes else {
@@ -190,7 +191,7 @@ impl Store {
         write_line(&self.state, MAX_MINUTES, &most.to_string())
     }
 
-    /// Lets a reservation last for `most` minutes at most.
+    /// Lets a reservation last for at most `most` minutes.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -207,7 +208,8 @@ impl Store {
         )
     }
 
-    /// Removes the notes that programs before this one left of reservations that were taken up or gave way.
+    /// Removes the notes that earlier versions left of reservations that were taken up or ended
+    /// early.
     fn drop_stale_notes(&mut self) -> io::Result<()> {
         let released = self.state.join(RELEASED);
         for time in names(&released)? {
@@ -248,7 +250,7 @@ impl Store {
             for name in names(&directory)? {
                 let reservation =
                     read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
-                // It may have been taken up since, or released anew; then it is in another bucket.
+                // It may have been taken up or released anew since; then it is in another bucket.
                 if let Some(mut over) =
                     reservation.filter(|found| found.ends().is_some_and(|ends| ends <= self.now))
                 {

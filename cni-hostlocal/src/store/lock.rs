@@ -18,8 +18,8 @@ use super::files::{at, open_or_create};
 /// The name of the lock's file.
 pub const LOCK: &str = "lock";
 
-/// How long a call waits for the lock. Its holder works for milliseconds, unless its disk hangs; then runtimes shall hear of it
-/// and repeat the call.
+/// How long a call waits for the lock. Its holder works for milliseconds, unless its disk hangs.
+/// Then the call fails, so that the runtime repeats it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes the lock of a directory of leases. A directory that was removed while this waited is made anew.
@@ -61,8 +61,8 @@ static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
 /// minutes, at a disk that hangs for days, must keep few threads.
 const MOST_GIVEN_UP: usize = 4;
 
-/// A lock of a file has no time limit of its own, so where somebody has it a thread waits. Should it get the lock too late, it
-/// lets it go at once.
+/// A file's lock has no time limit of its own, so a thread waits for a held lock. If the thread
+/// gets the lock too late, it frees it at once.
 fn wait_for_lock(file: File, patience: Duration) -> io::Result<File> {
     match file.try_lock() {
         Ok(()) => return Ok(file),

@@ -8,13 +8,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The nanoseconds that belong to these seconds. A time that the kernel sets has them once in a thousand million times.
+/// The nanoseconds that belong to these seconds. A time that the kernel sets has them by chance
+/// once in a thousand million times.
 fn nanoseconds(seconds: u64) -> u32 {
     let mixed = (seconds ^ 0x6265_7274_6820_6970).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     u32::try_from(mixed % 999_999_999).unwrap_or_default() + 1
 }
 
-/// Sets the sign.
+/// Sets the mark.
 pub(super) fn set(directory: &Path) -> io::Result<()> {
     let seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -23,7 +24,8 @@ pub(super) fn set(directory: &Path) -> io::Result<()> {
     File::open(directory)?.set_times(FileTimes::new().set_modified(time))
 }
 
-/// Whether it is there. A file system that does not keep nanoseconds never has it; then every call reads all leases.
+/// Whether the mark is set. A file system without nanoseconds never has it; then every call reads
+/// all leases.
 pub(super) fn is_set(directory: &Path) -> io::Result<bool> {
     let found = directory.metadata()?;
     let seconds = u64::try_from(found.mtime()).unwrap_or_default();

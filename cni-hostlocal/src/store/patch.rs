@@ -1,4 +1,4 @@
-//! Reservations of the known patch to the original plugin, which are taken over.
+//! Reservations of the known patch to the original plugin, and their migration.
 
 use super::{
     Lease, Store,
@@ -46,7 +46,7 @@ impl Store {
     }
 
     fn patch_path(&self, pod: &Pod) -> PathBuf {
-        // Names that Kubernetes allows have no slash, and nothing else is looked for.
+        // Names that Kubernetes allows have no slash, so no other spelling is tried.
         let plain = |name: &str| name.replace('/', "_");
         self.patch
             .join(plain(&pod.namespace))
@@ -117,7 +117,7 @@ struct PatchAddress {
 }
 
 impl PatchFile {
-    /// `None` when there is no file, or it says nothing that can be taken over.
+    /// `None` without a file, or if its content cannot be taken over.
     fn read(path: &Path) -> io::Result<Option<Self>> {
         let content = match read_entry(path) {
             Ok(Entry::File(content)) => content,

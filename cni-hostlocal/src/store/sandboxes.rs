@@ -1,5 +1,5 @@
-//! Which sandboxes live, by their network namespaces. Leases that they lost are made again. Leases of the others are
-//! leaked.
+//! Living sandboxes, by their network namespaces. Leases that they lost are made again. Leases of
+//! other sandboxes are leaked.
 
 use std::{collections::BTreeMap, io, net::IpAddr};
 
@@ -13,7 +13,7 @@ pub struct Sandbox {
     pub owner: Owner,
     /// The path of its network namespace.
     pub netns: String,
-    /// For how many minutes after its end its addresses are kept.
+    /// How many minutes after its end its addresses are kept.
     pub minutes: u32,
 }
 
@@ -32,7 +32,8 @@ impl Store {
         !netns.is_empty() && (self.lives)(netns)
     }
 
-    /// The addresses of living sandboxes that no lease keeps: the file is absent or names no container.
+    /// The addresses of living sandboxes that no lease holds: the file is absent or names no
+    /// container.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -84,7 +85,8 @@ impl Store {
         Ok(attached.chain(reserved).collect())
     }
 
-    /// Makes a lost lease again. `false`: an entry that is no file, or another owner's lease, has its place.
+    /// Makes a lost lease again. `false`: an entry that is not a file, or another owner's lease,
+    /// has its name.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -96,7 +98,8 @@ impl Store {
         }
     }
 
-    /// Takes an address from all attachments and reservations, so that its lease is not made again.
+    /// Removes an address from all attachments and reservations, so that its lease is not made
+    /// again.
     ///
     /// # Errors
     /// The index cannot be written.

@@ -1,6 +1,6 @@
 //! The program killed before and after every single system call that it makes.
 //!
-//! It needs no hook for that: it waits for its input first, and meanwhile a tracer takes hold of it.
+//! It needs no hook for that: it waits for its input first, and meanwhile a tracer attaches to it.
 
 use std::{fs, io::Write as _, path::Path, process::Command};
 
@@ -66,7 +66,7 @@ fn copy(from: &Path, to: &Path) {
 /// A call to try, and the state that must follow.
 struct Scenario {
     name: &'static str,
-    /// The calls before.
+    /// The calls before the tested one.
     before: Vec<Asked>,
     /// The call that is killed.
     call: Asked,
@@ -74,7 +74,7 @@ struct Scenario {
     kept: Option<&'static str>,
     /// Seconds by which reservations are made older first.
     age: u64,
-    /// Set before: another boot's id, or none at all.
+    /// The boot's id to record before: another one, or none at all.
     boot: Option<&'static str>,
     /// Whether all leases are deleted before.
     lost: bool,
@@ -177,7 +177,7 @@ fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Makes reservations older, or the record of the boot another.
+/// Makes reservations older, or records another boot's id.
 fn set_scene(plugin: &Plugin, scenario: &Scenario) {
     let state = plugin.data_dir.join(".host-local/net");
     let replace = |path: &Path, target: &str| {

@@ -14,7 +14,7 @@ fn a_full_disk_leaves_the_old_or_the_new() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("disk");
     fs::create_dir(&path).unwrap();
-    // Mounts of one thread, which ends with them.
+    // Mounts of one thread, which disappear with it.
     let tried = thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNS).unwrap();
         let none = None::<&str>;
@@ -43,7 +43,7 @@ fn a_full_disk_leaves_the_old_or_the_new() {
     assert!(failed > 100, "the disk was never full: {failed}");
 }
 
-/// Adds and takes back until nothing works any more. How many calls failed.
+/// Calls ADD and DEL until nothing works any more. Returns the number of failed calls.
 fn fill(plugin: &Plugin, files: usize) -> usize {
     let mut failed = 0;
     let mut held: Vec<(String, Option<&str>, Vec<String>)> = Vec::new();

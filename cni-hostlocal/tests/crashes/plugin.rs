@@ -85,7 +85,7 @@ impl Plugin {
         self.data_dir.join("net")
     }
 
-    /// The program started, waiting for its input, which is returned.
+    /// Starts the program, which waits for its input. Returns the input.
     pub(crate) fn start(&self, asked: &Asked) -> (Child, String) {
         let version = if asked.command == "GC" {
             "1.1.0"

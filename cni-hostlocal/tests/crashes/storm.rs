@@ -21,12 +21,12 @@ const CALLERS: u64 = 8;
 struct Known {
     /// The container of each address.
     holders: Mutex<HashMap<String, String>>,
-    /// Addresses that two had.
+    /// Addresses that two containers had.
     twice: Mutex<Vec<String>>,
-    /// A GC runs alone: so the specification has it.
+    /// A GC runs alone, as the specification requires.
     running: RwLock<()>,
     calls: AtomicU64,
-    /// How long a call takes about, in microseconds: kills come anywhere in it.
+    /// About how long a call takes, in microseconds: kills happen at any moment of it.
     takes: AtomicU64,
     killed: AtomicU64,
 }
@@ -135,7 +135,7 @@ impl Caller<'_> {
     fn add(&mut self) {
         self.made += 1;
         let container = format!("c{}-{}", self.number, self.made);
-        // Half of them are pods that come again, under one name at a time.
+        // Half of the containers are of pods that come back, under one name at a time.
         let pod = Some(format!("web{}-{}", self.number, self.random.u8(0..6))).filter(|pod| {
             self.random.bool()
                 && !self

@@ -1,4 +1,4 @@
-//! One directory, and the reference plugin beside ours.
+//! One directory, used by the reference plugin and by Berth's.
 
 use std::{collections::HashMap, fs, process::Command};
 

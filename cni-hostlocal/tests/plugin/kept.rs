@@ -1,4 +1,4 @@
-//! Addresses that stay a pod's.
+//! Addresses that stay with a pod.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, thread::sleep, time::Duration};
 
@@ -62,22 +62,22 @@ fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
     site.netns = namespace.path();
     let call = |command: &str, container: &str| kept(&site, command, container, "web-0");
     let old = call("ADD", "old").given();
-    // The old one was never ended, and lives: the new one gets others.
+    // The old sandbox was never ended, and lives: the new one gets other addresses.
     let new = call("ADD", "new").given();
     assert_ne!(old, new);
-    // A late DEL of the old frees the old's only.
+    // A late DEL of the old sandbox frees only the old addresses.
     assert!(call("DEL", "old").worked);
     assert_eq!(site.held(), ["10.1.2.3", "2001:db8::3"]);
     drop(namespace);
-    // Its namespace has gone without a DEL: the next one takes over at once.
+    // Its namespace has gone without a DEL: the next sandbox takes over at once.
     assert_eq!(kept(&site, "ADD", "newest", "web-0").given(), new);
-    // GC of all that is not the newest leaves it alone; of that too, it is kept.
+    // GC of all but the newest leaves its addresses alone; GC of the newest keeps them.
     let valid = |ids: Value| json!({"cni.dev/valid-attachments": ids});
     let newest = json!([{"containerID": "newest", "ifname": "eth0"}]);
     assert!(site.call(OURS, "GC", "", "", &valid(newest)).worked);
     assert_eq!(site.lease("10.1.2.3"), "newest\r\neth0");
     assert!(site.call(OURS, "GC", "", "", &valid(json!([]))).worked);
-    // A second may have begun since.
+    // The second of the clock may have changed since.
     let list = operator(&site, &["list"]).0;
     assert!(
         list.contains("kept 60") || list.contains("kept 59"),
@@ -104,7 +104,7 @@ fn the_configuration_keeps_for_namespaces_and_the_annotation_overrules_it() {
         &json!({})
     ));
     assert!(!cycle("", &json!({})));
-    // DEL without any word of the pod: it is known from ADD.
+    // DEL without the pod's name: the record of ADD has it.
     let first = site
         .call(OURS, "ADD", "c", &args("web-3"), &json!({}))
         .given();
@@ -189,7 +189,8 @@ fn the_namespace_with_the_most_reservations_gives_way_first() {
     let victims = call("ADD", "victim", "db-0").given();
     assert!(call("DEL", "victim", "db-0").worked);
     age_in(&site, "victim", "db-0", 3600);
-    // The tenant's pods come and go: each keeps one, of twelve that are free, and then they drive out each other's.
+    // The tenant's pods start and end: each keeps one address, of twelve free ones, and then they
+    // push out each other's.
     for number in 0..30 {
         let pod = format!("k{number}");
         assert_ne!(call("ADD", "tenant", &pod).given(), victims, "pod {number}");
@@ -258,7 +259,7 @@ fn a_release_before_the_clock_was_set_counts_from_when_it_is() {
     let site = dual();
     kept(&site, "ADD", "one", "web-0");
     kept(&site, "DEL", "one", "web-0");
-    // Twenty seconds after a boot that began at 1970, and the time server answers now.
+    // Twenty seconds after a boot that began at 1970, now that the time server answers.
     let released: u64 = reservation(&site, "web-0")
         .rsplit_once("released=")
         .unwrap()
@@ -269,7 +270,7 @@ fn a_release_before_the_clock_was_set_counts_from_when_it_is() {
     assert!(site.ours("DEL", "unknown").worked);
     assert_eq!(site.held().len(), 2);
     assert_eq!(notes(&site), ["ns@web-0@eth0"]);
-    // Ten minutes later it is over.
+    // Ten minutes later the reservation is over.
     age(&site, "web-0", 611);
     assert!(site.ours("DEL", "unknown").worked);
     assert!(site.held().is_empty());
@@ -297,7 +298,7 @@ fn leases_of_another_boot_end_and_what_is_kept_is_kept() {
 #[test]
 fn reservations_of_the_known_patch_are_taken_over() {
     let site = Site::new(json!({"subnet": "10.1.2.0/28"}));
-    // As that patch leaves them: the lease stays, and beside the network is a file.
+    // The state that the patch leaves: the lease stays, and beside the network is a file.
     site.reference("ADD", "old");
     site.reference("ADD", "live");
     let reserved = site.directory.path().join("reserved/ns");
@@ -326,7 +327,7 @@ fn reservations_of_the_known_patch_are_taken_over() {
     );
     assert!(kept(&site, "DEL", "live", "web-1").worked);
     assert_eq!(kept(&site, "ADD", "next", "web-1").given(), ["10.1.2.3/28"]);
-    // Back to the reference: it sees leases, and takes them back.
+    // Back to the reference: it sees leases, and releases them.
     for container in ["new", "next"] {
         assert!(
             site.call(REFERENCE, "DEL", container, "", &json!({}))
@@ -355,7 +356,7 @@ fn a_reservation_that_ended_or_is_taken_up_leaves_no_files() {
         assert!(kept(&site, "DEL", &format!("s{round}"), "web-0").worked);
         assert_eq!(notes(&site), ["ns@web-0@eth0"]);
     }
-    // Others take every address, and the reservation gives way.
+    // Others take every address, and the reservation ends for them.
     for number in 0..5 {
         assert!(site.ours("ADD", &format!("n{number}")).worked);
     }
@@ -380,7 +381,8 @@ fn reservations_of_an_earlier_maximum_end_at_the_new_one() {
     for (container, pod) in [("a", "web-0"), ("b", "web-1")] {
         assert!(site.call(OURS, "DEL", container, &args(pod), &far).worked);
     }
-    // As a version before this one leaves them: no maximum, and a note of a reservation that gave way.
+    // The state that an earlier version leaves: no maximum, and a note of a reservation that ended
+    // early.
     age(&site, "web-0", 11 * 60);
     let state = site.directory.path().join(".host-local/net");
     fs::remove_file(state.join("max-minutes")).unwrap();
@@ -414,7 +416,7 @@ fn doctor_shortens_what_lasts_longer_than_the_configuration_allows() {
     let site = dual();
     kept(&site, "ADD", "one", "web-0");
     kept(&site, "DEL", "one", "web-0");
-    // As a version before this one writes it in between.
+    // The file that an earlier version writes in between.
     let path = reservation_path(&site, "web-0");
     let line = reservation(&site, "web-0").replace("minutes=10", "minutes=99999");
     fs::remove_file(&path).unwrap();

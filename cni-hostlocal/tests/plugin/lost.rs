@@ -39,7 +39,7 @@ const LIVING: [(&str, &str); 4] = [
     ("2001:db8::3", "b"),
 ];
 
-/// A call of CNI or a person's command, and how many leases there are afterwards.
+/// A call of CNI or an operator's command, and how many leases there are afterwards.
 type Call = (fn(&Site) -> bool, usize);
 
 #[test]
@@ -57,7 +57,7 @@ fn lost_leases_of_living_sandboxes_come_back_first() {
                 .iter()
                 .for_each(|name| fs::write(site.leases().join(name), "").unwrap())
         },
-        // The pod's reservation is all that is known of b.
+        // The pod's reservation is the only record of b.
         |site| {
             fs::remove_dir_all(site.leases()).unwrap();
             fs::remove_file(
@@ -133,7 +133,7 @@ fn lost_leases_of_living_sandboxes_come_back_first() {
 fn doctor_restores_a_lease_that_lost_its_content() {
     let namespace = Namespace::new();
     let site = inhabited(&namespace);
-    // The directory does not show this change, so no call reads the lease.
+    // The directory's time does not show this change, so no call reads the lease.
     fs::write(site.leases().join("10.1.2.3"), "").unwrap();
     let (told, _) = operator(&site, &["doctor", "--fix"]);
     assert!(
@@ -223,7 +223,8 @@ fn list_and_doctor_agree_on_what_is_leaked() {
     let namespace = Namespace::new();
     let site = inhabited(&namespace);
     assert!(kept(&site, "DEL", "b", "web-0").worked);
-    // A call that was killed before it forgot the attachment leaves this. The lease is kept, and no leak.
+    // A call that was killed before it dropped the attachment leaves this. The lease is kept, and
+    // no leak.
     let attachment = site
         .directory
         .path()
@@ -272,7 +273,7 @@ fn list_and_doctor_agree_on_what_is_leaked() {
 #[test]
 fn full_range_says_how_many_leases_doctor_frees() {
     let namespace = Namespace::new();
-    // Addresses that are kept for pods give way, or they do not.
+    // Addresses that are kept for pods are freed for others, or not.
     for (when, freed) in [("takeOldest", 3), ("fail", 2)] {
         let mut site =
             Site::new(json!({"subnet": "10.1.2.0/29", "reservedIPs": {"whenExhausted": when}}));

@@ -239,10 +239,11 @@ fn the_program_is_static_and_lies_at_any_address() {
             .rev()
             .fold(0, |n, b| n << 8 | usize::from(*b))
     };
-    // The ELF header's type: 2 is a program at a fixed address, 3 one at any.
+    // The ELF header's type: 2 is a program at a fixed address, 3 one at any address.
     assert_eq!(number(16, 2), 3);
     let (headers, size, count) = (number(32, 8), number(54, 2), number(56, 2));
-    // A program header of type 3 names a loader that must be there: images hold nothing but the program.
+    // A program header of type 3 names a loader that must exist: images contain nothing but the
+    // program.
     let types: Vec<usize> = (0..count)
         .map(|index| number(headers + index * size, 4))
         .collect();

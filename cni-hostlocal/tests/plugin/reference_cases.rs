@@ -1,8 +1,9 @@
 //! The cases of the reference plugin's own tests, each compared with the same call of the
 //! reference.
 //!
-//! Where the two differ on purpose: an error of the configuration has the specification's codes (7, 11, 5) and not 999 for all;
-//! errors name the version; DEL needs no valid ranges; GC, STATUS and 1.1.0 are there (Debian's 1.1.1 has none of them).
+//! The intended differences: an error of the configuration has the specification's codes (7, 11, 5)
+//! and not 999 for all; errors name the version; DEL needs no valid ranges; GC, STATUS and 1.1.0
+//! are supported (Debian's 1.1.1 has none of them).
 
 use serde_json::{Value, json};
 
@@ -63,7 +64,7 @@ fn addresses_of_each_set_are_given_and_taken_back_in_every_version() {
         assert_eq!(site.lease("2001:db8:1::2"), "dummy\r\neth0");
         assert_eq!(site.lease("last_reserved_ip.0"), "10.1.2.2");
         assert_eq!(site.lease("last_reserved_ip.1"), "2001:db8:1::2");
-        // Debian's reference gives the next address, and says all else in the same words.
+        // Debian's reference returns the next address, and prints all else in the same words.
         if version != "1.1.0" {
             let mut theirs = site.reference("ADD", "theirs").answer;
             let text = theirs

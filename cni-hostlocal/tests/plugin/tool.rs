@@ -61,7 +61,8 @@ pub(crate) struct Ended {
 }
 
 impl Site {
-    /// One with this `ipam` section. Unless that says otherwise, pods of the namespace `ns` may have the annotation.
+    /// A site with this `ipam` section. By default pods of the namespace `ns` may have the
+    /// annotation.
     pub(crate) fn new(ipam: Value) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut ipam = ipam;
@@ -165,7 +166,7 @@ pub(crate) fn run(program: &str, environment: &[(&str, &str)], input: &str) -> O
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that ends without reading is none of our business here.
+    // It does not matter here if a program ends without reading.
     _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

@@ -6,7 +6,7 @@ fn what_was_there_comes_back() {
     let directory = tempfile::tempdir().unwrap();
     let (place, ours) = (directory.path().join(NAME), directory.path().join("ours"));
     fs::write(&ours, SIGN).unwrap();
-    // A link, as distributions and the tests' clusters have it, of which the end is not seen.
+    // A link whose target is not visible, as distributions and the tests' clusters have it.
     symlink("/nowhere/host-local", &place).unwrap();
     for wanted in ["is installed", "is there already"] {
         assert_eq!(install(&ours, directory.path()).unwrap(), wanted);
@@ -21,7 +21,7 @@ fn what_was_there_comes_back() {
         fs::read_link(&place).unwrap(),
         Path::new("/nowhere/host-local")
     );
-    // The distribution's package was upgraded meanwhile: that one is to come back.
+    // The distribution's package was upgraded meanwhile: `restore` must bring the new one back.
     install(&ours, directory.path()).unwrap();
     fs::remove_file(&place).unwrap();
     fs::write(&place, "upgraded").unwrap();

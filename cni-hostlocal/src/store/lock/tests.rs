@@ -49,7 +49,7 @@ fn a_lock_that_is_never_free_takes_no_thread_for_each_that_gave_up() {
         threads()
     );
     drop(held);
-    // The last of them lets go.
+    // The last of them frees the lock.
     while GIVEN_UP.load(Ordering::Relaxed) > 0 {
         thread::yield_now();
     }

@@ -38,8 +38,9 @@ lint:
 fuzz:
 	for target in $$(ls tests/fuzz/corpus); do cargo +nightly fuzz run --fuzz-dir tests/fuzz/libfuzzer --sanitizer none $$target $$(mktemp -d) tests/fuzz/corpus/$$target -- -max_total_time=$${FUZZ_SECONDS:-60} -timeout=10 -max_len=65536 || exit 1; done
 
-# Licenses and sources of the dependencies, also of the programs of `make fuzz`, and advisories where their database on github.com
-# can be reached. Without optimisation, cargo-deny is built in two minutes; it stays in ~/.cargo/bin.
+# Checks the licenses and sources of the dependencies, also of the programs of `make fuzz`, and
+# advisories if their database on github.com can be reached. Without optimisation, cargo-deny is
+# built in two minutes; it stays in ~/.cargo/bin.
 audit: prerequisites
 	cargo deny --version || cargo install --locked --debug --version 0.20.2 cargo-deny
 	cargo deny fetch db && checks="advisories bans licenses sources" || { checks="bans licenses sources"; echo "make audit: advisories are NOT checked, because their database cannot be fetched"; }; \

@@ -3,7 +3,7 @@ With `helm upgrade --reuse-values` a release keeps the values of its earlier ver
 defaults. So a value that Berth's first version lacked has its default also where it is used.
 */ -}}
 
-{{- /* An image's reference, by its digest where one is given; the one thing that has no default. */ -}}
+{{- /* An image's reference, by its digest if one is given. Only the registry has no default. */ -}}
 {{- define "berth.image" -}}
 {{- $image := .root.Values.image -}}
 {{- if not $image.registry -}}
@@ -40,7 +40,7 @@ app.kubernetes.io/name: berth
 app.kubernetes.io/component: daemon
 {{- end -}}
 
-{{- /* The users that the service accounts are to the apiserver. */ -}}
+{{- /* The user names of the service accounts in the apiserver. */ -}}
 {{- define "berth.controller.user" -}}
 system:serviceaccount:{{ .Release.Namespace }}:kruise-manager
 {{- end -}}
@@ -76,7 +76,7 @@ creates for its objects.
 {{ .Files.Get "files/kinds.yaml" }}
 {{- end -}}
 
-{{- /* The API groups of our kinds, as a list. */ -}}
+{{- /* The API groups of Berth's kinds, as a list. */ -}}
 {{- define "berth.groups" -}}
 {{- $groups := list -}}
 {{- range (include "berth.kinds" . | fromYaml).kinds -}}
@@ -108,7 +108,7 @@ creates for its objects.
 (owner.apiVersion + ' ' + owner.kind in {{ $kinds | toJson | replace "\"" "'" }} && owner.uid != '')
 {{- end -}}
 
-{{- /* CEL: and is the controlling owner. */ -}}
+{{- /* CEL: `owner` also is the controlling owner. */ -}}
 {{- define "berth.owner" -}}
 (owner.?controller.orValue(false) && {{ include "berth.owner.named" . }})
 {{- end -}}
@@ -129,7 +129,8 @@ creates for its objects.
 apps.kruise.io/cloneset-instance-id
 {{- end -}}
 
-{{- /* The annotation of a pod, from its template, that lets the controller take it from its ReplicaSet. */ -}}
+{{- /* The annotation of a pod, from its template, that lets the controller release it from its
+    ReplicaSet. */ -}}
 {{- define "berth.surge" -}}
 apps.kruise.io/surge-on-eviction
 {{- end -}}
@@ -152,7 +153,7 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 ? !e.values.exists(name, name in {{ $protected }}) : e.operator == 'NotIn' && {{ $protected }}.all(name, name in e.values)))
 {{- end -}}
 
-{{- /* `true`, or nothing without the validating webhook. */ -}}
+{{- /* `true`, or empty without the validating webhook. */ -}}
 {{- define "berth.validatingWebhook" -}}
 {{- if dig "install" true (.Values.validatingWebhook | default dict) }}true{{ end -}}
 {{- end -}}
@@ -164,7 +165,7 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 {{- if or (regexMatch (printf "(^|,)%s=true" .name) $gates) (and (regexMatch (printf "(^|,)All%s=true" (.stage | default "Alpha")) $gates) (not (regexMatch (printf "(^|,)%s=false" .name) $gates))) }}true{{ end -}}
 {{- end -}}
 
-{{- /* `true` where labels protect objects from their deletion. */ -}}
+{{- /* `true` if labels protect objects from deletion. */ -}}
 {{- define "berth.deletionProtection" -}}
 {{ include "berth.gate" (dict "root" . "name" "ResourcesDeletionProtection" "stage" "Beta") }}
 {{- end -}}
@@ -175,7 +176,7 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 {{- if and (include "berth.deletionProtection" .) (include "berth.validatingWebhook" .) }}true{{ end -}}
 {{- end -}}
 
-{{- /* `true` where it counts the objects of a kind, too. */ -}}
+{{- /* `true` if the webhook counts the objects of a kind, too. */ -}}
 {{- define "berth.deletionGuardOfKinds" -}}
 {{- if and (include "berth.deletionGuard" .) (include "berth.gate" (dict "root" . "name" "DeletionProtectionForCRDCascadingGate")) }}true{{ end -}}
 {{- end -}}
@@ -189,7 +190,7 @@ guard-deletion.policy.kruise.io
 !has(oldObject.metadata.deletionTimestamp)
 {{- end -}}
 
-{{- /* The version in which the apiserver has MutatingAdmissionPolicies, or nothing. */ -}}
+{{- /* The version in which the apiserver has MutatingAdmissionPolicies, or empty. */ -}}
 {{- define "berth.mutatingPolicyVersion" -}}
 {{- $versions := .Capabilities.APIVersions -}}
 {{- if $versions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}admissionregistration.k8s.io/v1
@@ -215,7 +216,7 @@ guard-deletion.policy.kruise.io
 {{- if and $asks (or (has "PodUnavailableBudget" $kinds) (has "DistributedPodDisruptionBudget" $kinds)) }}true{{ end -}}
 {{- end -}}
 
-{{- /* `true` where the controller acts on `kind`. */ -}}
+{{- /* `true` if the controller works on `kind`. */ -}}
 {{- define "berth.has" -}}
 {{- $kinds := .root.Values.controller.customResourceEnable | default "" -}}
 {{- if or (eq $kinds "") (has .kind (splitList "," $kinds)) }}true{{ end -}}
@@ -294,8 +295,9 @@ priorityClassName: {{ . }}
 {{- end }}
 
 {{- /*
-CEL: the workload of a subset, in no protected namespace: owned by the same kind that has subsets before and after, made
-for one, or adopted as it is where it has no controller.
+CEL: the workload of a subset, outside of protected namespaces. The same kind owns it and has
+subsets before and after; or it is created for one, or adopted unchanged because it has no
+controller.
 */ -}}
 {{- define "berth.subset" -}}
 {{- $of := dict "root" . "of" "deployments" -}}

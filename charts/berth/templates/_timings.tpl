@@ -11,7 +11,8 @@
 {{ dig "apiserverRequestTimeout" "60s" (.Values.budgets | default dict) }}
 {{- end -}}
 
-{{- /* Times that must fit each other; the controller refuses them, too, and would not start. */ -}}
+{{- /* Times that must fit each other. The controller refuses others, too, and would not start.
+    */ -}}
 {{- define "berth.timings.check" -}}
 {{- $election := .Values.controller.leaderElection -}}
 {{- $lease := include "berth.milliseconds" $election.leaseDuration | int64 -}}

@@ -20,7 +20,7 @@ use crate::phases::{self, NAMESPACE, Place, Ports, Program, Recipe, Stage};
 const SET: &str = "db";
 /// The app that SidecarSets select.
 const SELECTED: &str = "with-sidecars";
-/// A scheduler that there is not.
+/// A scheduler that does not exist.
 const NOBODY: &str = "nobody";
 const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds";
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
@@ -29,10 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Requests at once: so few that one that waits delays no others.
 const AT_ONCE: usize = 32;
 
-/// How many pods are created, and how fast.
+/// How many pods to create, and how fast.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Pods of a StatefulSet of Kubernetes' own, created twice: the second time each has a record and is pinned.
+    /// Pods of a StatefulSet of Kubernetes' own, created twice: the second time each has a record
+    /// and is pinned.
     #[arg(long, default_value_t = 1000)]
     pods: usize,
     /// Pods created in a second.
@@ -61,7 +62,7 @@ pub(crate) struct Options {
     logs: PathBuf,
 }
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.pods > 0 && options.rate > 0 && options.nodes > 0,
@@ -100,7 +101,7 @@ pub(crate) async fn make_configuration(stage: &Stage, kind: &str, name: &str) ->
     objects::create(&stage.client, "", &empty).await.map(drop)
 }
 
-/// That of the pod webhook.
+/// Makes the configuration of the pod webhook.
 pub(crate) async fn make_pod_configuration(stage: &Stage) -> Result<()> {
     make_configuration(
         stage,
@@ -110,7 +111,7 @@ pub(crate) async fn make_pod_configuration(stage: &Stage) -> Result<()> {
     .await
 }
 
-/// Is it an entry that is called for pods?
+/// Is the entry called for pods?
 fn is_of_pods(entry: &Value) -> bool {
     entry["name"]
         .as_str()
@@ -316,7 +317,7 @@ async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Is the webhook asked for the pods that the SidecarSet selects?
+/// Does the apiserver call the webhook for the pods that the SidecarSet selects?
 pub(crate) fn is_asked(set: &Value) -> bool {
     is_true(set, "InjectionReady")
 }
@@ -391,7 +392,7 @@ pub(crate) async fn delete(stage: &Stage) -> Result<()> {
 struct Histogram {
     calls: f64,
     seconds: f64,
-    /// Calls that took no longer, by the upper bound as it is written.
+    /// The number of calls up to each upper bound, in the bound's written form.
     buckets: BTreeMap<String, f64>,
 }
 
@@ -430,7 +431,7 @@ impl Histogram {
         self.buckets.get(bound).copied().unwrap_or_default()
     }
 
-    /// How many calls there were, their mean in ms, and how many took 5 ms and 25 ms at most.
+    /// The number of calls, their mean in ms, and how many took at most 5 ms and 25 ms.
     fn row(&self, what: &str) -> String {
         let of_calls = |value: f64, unit: &str| {
             if self.calls > 0.0 {

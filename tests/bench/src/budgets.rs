@@ -34,10 +34,10 @@ pub(crate) struct Options {
     /// a few.
     #[arg(long, default_value_t = 1_000)]
     evictions: usize,
-    /// Budgets that are made beside.
+    /// Further budgets.
     #[arg(long, default_value_t = 1_000)]
     budgets: usize,
-    /// Pods that each of these selects, which run nowhere.
+    /// Pods that each of these selects, and that run on no node.
     #[arg(long, default_value_t = 20)]
     selected: usize,
     /// Measure the debug build: quick to try.
@@ -51,14 +51,14 @@ pub(crate) struct Options {
     logs: PathBuf,
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Figures {
     optimised: bool,
     phases: Vec<Phase>,
     /// How long evictions took, p50 and p99 in milliseconds.
     evictions: Vec<(&'static str, [f64; 2])>,
-    /// Of the controller, KiB, before there were many budgets, and with them.
+    /// The controller's memory in KiB, without many budgets, and with them.
     before: u64,
     with_budgets: u64,
 }
@@ -68,16 +68,16 @@ const GATES: &str = "--feature-gates=ImagePullJobGate=true,PodUnavailableBudgetU
 const NAME: &str = "web";
 /// Requests at once.
 const AT_ONCE: usize = 32;
-/// Pods of the CloneSet that no budget holds.
+/// Pods of the CloneSet without a budget.
 const OTHERS: usize = 200;
 /// A CloneSet whose pods have no budget.
 const OTHER: &str = "other";
-/// How long after each.
+/// The pause after each eviction.
 const BETWEEN: Duration = Duration::from_millis(50);
 /// The time until memory is read.
 const REST: Duration = Duration::from_secs(10);
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.pods > 0 && options.nodes > 0,
@@ -125,7 +125,7 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
             }
         })
         .collect();
-    // By the first an eviction gets the uid of its pod.
+    // This webhook adds the pod's uid to an eviction.
     make_pod_configuration(stage).await?;
     make_configuration(
         stage,
@@ -262,7 +262,8 @@ async fn done(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Evicts pods of a CloneSet one after the other, of as many as it has half before it is whole again.
+/// Evicts pods of a CloneSet one after the other; after half of its pods, waits until it is whole
+/// again.
 async fn evict(stage: &Stage, name: &str, evictions: usize) -> Result<[f64; 2]> {
     let pods = Api::<Pod>::namespaced(stage.client.clone(), NAMESPACE);
     let mut times = Vec::new();

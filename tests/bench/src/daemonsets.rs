@@ -69,13 +69,13 @@ impl Options {
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Figures {
     nodes: usize,
     processors: usize,
     optimised: bool,
-    /// How long the nodes that join at once take where a bare loop makes their pods.
+    /// How long nodes that join at once take if a bare loop creates their pods.
     floor: f64,
     lives: Vec<Life>,
 }
@@ -96,7 +96,7 @@ struct Subject {
     manifests: PathBuf,
     /// The name in its metrics of the part that reconciles DaemonSets.
     controller: &'static str,
-    /// Simulated nodes answer to its way of stopping containers.
+    /// Simulated nodes carry out this controller's stops of containers.
     restarts: bool,
 }
 
@@ -110,24 +110,24 @@ struct Held {
     anonymous: u64,
 }
 
-/// Something that was done to the DaemonSet or its nodes.
+/// A change of the DaemonSet or its nodes.
 #[derive(Debug, Serialize)]
 struct Step {
     phase: Phase,
     /// How often its status was written.
     told: usize,
-    /// How often within a second, at most.
+    /// The most status writes within a second.
     told_in_a_second: usize,
 }
 
-/// A change of nodes, and how many looks at DaemonSets followed.
+/// A change of nodes, and the number of reconciles of DaemonSets after it.
 #[derive(Debug, Serialize)]
 struct Wake {
     change: String,
     reconciles: u64,
 }
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.nodes > 0 && options.sets > 0,
@@ -203,7 +203,7 @@ async fn measure(stage: &mut Stage, subject: &Subject, options: &Options) -> Res
         log,
     };
     if subject.restarts {
-        // By it requests are filled in as they are made, which costs no write.
+        // The webhook fills in requests at their creation, which costs no write.
         make_pod_configuration(stage).await?;
     }
     let program = Program::start(&recipe, stage, Ports::open(stage)?)?;

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::median::median;
 
-/// How many pods, and how often.
+/// How many pods, and how many decisions.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Pods of the CloneSet.
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The objects as the apiserver has them.
+/// The objects in the apiserver.
 struct World {
     set: Value,
     revisions: Vec<Value>,
@@ -94,7 +94,7 @@ impl World {
         Ok(world)
     }
 
-    /// The revision that the plan asks for, created.
+    /// Creates the revision of the plan.
     fn add_revision(&mut self) -> Result<()> {
         let plan = decide(&self.snapshot()?, Timestamp::now());
         let mut bodies = plan.actions().filter_map(|action| match action {
@@ -130,7 +130,7 @@ impl World {
         })
     }
 
-    /// Decides so often, and gives the plan. The status of before is that of the first decision.
+    /// Decides so often, and returns the plan. The earlier status is that of the first decision.
     fn measure(&mut self, point: &str, options: &Options) -> Result<Plan> {
         let snapshot = self.snapshot()?;
         let (now, outcome) = (Timestamp::now(), Outcome::default());

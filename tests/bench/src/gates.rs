@@ -31,10 +31,10 @@ pub(crate) struct Options {
     /// Trials of each case and way.
     #[arg(long, default_value_t = 12)]
     times: usize,
-    /// So many pods at once.
+    /// How many pods at once.
     #[arg(long, default_value_t = 6)]
     at_once: usize,
-    /// Seconds for which pods are left alone before their images change. A kubelet that has looked at a pod just before takes longer.
+    /// Seconds before the pods' images change. A kubelet that has just synced a pod takes longer.
     #[arg(long, default_value_t = 15)]
     rest: u64,
     /// Only the cases whose names contain this.
@@ -64,7 +64,7 @@ struct Figures {
 const NODES: u8 = 3;
 const NAMESPACE: &str = "berth-gates";
 
-/// Tries.
+/// Runs the trials.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.times > 0 && options.at_once > 0,

@@ -48,14 +48,14 @@ pub(crate) struct Options {
     json: PathBuf,
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Figures {
     pods: usize,
     nodes: u8,
-    /// Of the layer that all images share.
+    /// The size of the layer that all images share.
     layer_mib: usize,
-    /// Images were pulled when they were wanted.
+    /// Images were pulled only when they were needed.
     cold: bool,
     memory: Vec<memory::Resident>,
     rollouts: Vec<rollout::Timed>,
@@ -65,7 +65,7 @@ struct Figures {
 
 const NODES: u8 = 3;
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.rounds > 0 && options.pods > 0,

@@ -88,7 +88,7 @@ pub(crate) struct Options {
     logs: PathBuf,
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Figures {
     pods: usize,
@@ -104,7 +104,7 @@ struct Figures {
 struct Life {
     subject: String,
     round: usize,
-    /// Resident memory all along.
+    /// Resident memory over time.
     memory: Vec<Sample>,
 }
 
@@ -127,7 +127,7 @@ impl Subject {
     }
 }
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.rounds > 0 && options.pods > 0 && options.nodes > 0,

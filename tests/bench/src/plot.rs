@@ -29,14 +29,14 @@ const COLOURS: [RGBColor; 4] = [
     RGBColor(120, 120, 120),
 ];
 const FONT: (&str, i32) = ("sans-serif", 14);
-/// How much of its group's place the bars take.
+/// The share of its group's width that the bars take.
 const FILLED: f64 = 0.8;
 
 fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Writes lines over time, and names moments of it.
+/// Writes lines over time, with named moments.
 pub(crate) fn lines(
     path: &Path,
     titles: Titles<'_>,

@@ -29,7 +29,7 @@ const VARIABLES: usize = 20;
 /// Requests at once.
 const AT_ONCE: usize = 8;
 
-/// How many statuses are written, and how often.
+/// How many statuses to write, and how often.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Pods whose statuses are written.
@@ -49,7 +49,7 @@ pub(crate) struct Options {
     logs: PathBuf,
 }
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.pods > 0 && options.writes > 0 && options.turns > 0,
@@ -103,7 +103,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A pod as users have them, which no node runs: some containers, with variables and probes.
+/// A typical pod that no node runs: some containers, with variables and probes.
 fn pod(number: usize) -> Value {
     let variable = |at: usize| json!({"name": format!("VARIABLE_{at}"), "value": format!("the value of variable {at}")});
     let variables: Vec<_> = (0..VARIABLES).map(variable).collect();
@@ -168,7 +168,7 @@ fn policies(stage: &Stage, value: &str) -> Result<String> {
     Ok(of_policies.join("\n---\n"))
 }
 
-/// Milliseconds of the apiserver's CPU for each status that is written.
+/// Milliseconds of the apiserver's CPU for each written status.
 async fn written(options: &Options, stage: &Stage) -> Result<f64> {
     let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let before = stage.look(None)?.apiserver;
@@ -176,7 +176,7 @@ async fn written(options: &Options, stage: &Stage) -> Result<f64> {
     stream::iter(0..options.writes)
         .map(|number| {
             let (pods, name) = (&pods, format!("db-{}", number % options.pods));
-            // Each one is another, otherwise the apiserver would write nothing.
+            // Each status differs, otherwise the apiserver would write nothing.
             let status = Patch::Strategic(status(&format!("{from} {number}")));
             async move {
                 pods.patch_status(&name, &PatchParams::default(), &status)

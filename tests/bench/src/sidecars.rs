@@ -51,7 +51,7 @@ pub(crate) struct Options {
     logs: PathBuf,
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Figures {
     pods: usize,
@@ -60,7 +60,7 @@ struct Figures {
     optimised: bool,
     updates: Vec<Update>,
     one_by_one: Vec<one_by_one::Timed>,
-    /// Of the replica that does not lead, KiB: before there was a pod, and the most that it ever was.
+    /// The memory of the replica that does not lead, KiB: before there was a pod, and its peak.
     follower_idle: u64,
     follower_peak: u64,
 }
@@ -70,11 +70,11 @@ struct Figures {
 struct Update {
     way: &'static str,
     phase: Phase,
-    /// Of the replica that does not lead, at the end, KiB.
+    /// The memory of the replica that does not lead, at the end, KiB.
     follower: u64,
 }
 
-/// Two replicas: the first one leads, the other answers the apiserver.
+/// Two replicas: the first one leads, the other serves the webhooks.
 struct Replicas {
     leader: Program,
     follower: Program,
@@ -85,7 +85,7 @@ const LEASE_NAME: &str = "kruise-manager";
 /// Requests at once.
 const AT_ONCE: usize = 32;
 
-/// Measures.
+/// Runs the measurement.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.pods > 0
@@ -238,7 +238,8 @@ async fn make_pods(stage: &Stage, app: &str, pods: usize, delay: Duration) -> Re
     until_updated(stage, app, pods).await
 }
 
-/// Waits until the SidecarSet says that so many pods have its containers as they are now, and serve.
+/// Waits until the SidecarSet's status counts so many pods that have its present containers, and
+/// serve.
 async fn until_updated(stage: &Stage, name: &str, pods: usize) -> Result<()> {
     let is_so = |set: &Value| {
         let status = &set["status"];

@@ -48,11 +48,11 @@ pub(crate) struct Options {
     logs: PathBuf,
 }
 
-/// How things are at the end of an hour.
+/// The state at the end of an hour.
 #[derive(Debug, Clone, Serialize)]
 struct Hour {
     hour: usize,
-    /// Since the hour before.
+    /// Seconds since the hour before.
     seconds: f64,
     /// Resident memory of the controller, KiB.
     resident: u64,
@@ -68,7 +68,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// so much.
 const FLAT: f64 = 1.1;
 
-/// Churns.
+/// Runs the churn.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     ensure!(
         options.hours > 0 && options.sets > 0 && options.nodes > 1,

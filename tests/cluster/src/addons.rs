@@ -4,7 +4,7 @@
 use crate::address;
 use serde_json::{Value, json};
 
-/// Where CoreDNS says over HTTP, in the control plane's network, whether it is ready.
+/// Where CoreDNS reports over HTTP, in the control plane's network, whether it is ready.
 pub(crate) const DNS_READINESS: &str = "127.0.0.1:8181";
 
 /// The path of [`storage_class`] in the API.
@@ -137,7 +137,8 @@ pub(crate) fn metrics() -> Value {
     ]})
 }
 
-/// The configuration of CoreDNS: it answers for the cluster, and says of every other name that there is none.
+/// The configuration of CoreDNS: it answers for the cluster, and for every other name with
+/// NXDOMAIN.
 pub(crate) fn corefile(kubeconfig: &str) -> String {
     let zones = format!("{} in-addr.arpa ip6.arpa", address::CLUSTER_DOMAIN);
     format!(

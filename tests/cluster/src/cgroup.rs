@@ -24,8 +24,9 @@ const KUBELET_CONTROLLERS: [&str; 6] = ["cpuset", "cpu", "io", "memory", "hugetl
 /// The cgroups of one cluster, in every hierarchy that the machine has.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
-    /// Version 2 has one hierarchy; version 1 one for each controller, and may have one of version 2 beside them, where
-    /// runc makes cgroups of its own accord. The first one holds the components.
+    /// Version 2 has one hierarchy. Version 1 has one for each controller, and may have one of
+    /// version 2 beside them, where runc makes cgroups without being configured to. The first
+    /// hierarchy holds the components.
     hierarchies: Vec<PathBuf>,
     unified: bool,
     name: String,
@@ -95,7 +96,8 @@ impl Cgroups {
         if self.unified {
             return enable_controllers(path);
         }
-        // A new cpuset of version 1 has no processors and no memory, and refuses members until it has.
+        // A new cpuset of version 1 has no processors and no memory, and refuses members until both
+        // are set.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             let (own, parent) = (path.join(file), path.parent().unwrap_or(path).join(file));
             if own.exists() {
@@ -165,7 +167,8 @@ fn enable_controllers(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot read the controllers of {}", path.display()))?;
     let (file, enable) = (path.join("cgroup.subtree_control"), enabling(&available));
     match fs::write(&file, &enable) {
-        // In a container the root of the view is no real root, and may not have both members and controllers.
+        // In a container the root that it sees is no real root, and may not have both members and
+        // controllers.
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy && path == Path::new(MOUNT) => {
             let leaf = path.join("init");
             fs::create_dir_all(&leaf)?;
@@ -218,7 +221,7 @@ fn remove_tree(root: &Path) -> Result<()> {
     for child in children(root) {
         remove_tree(&child)?;
     }
-    // A member that was just killed keeps its cgroup busy until the kernel has taken it apart.
+    // A member that was just killed keeps its cgroup busy until the kernel has removed the process.
     let mut tries = 0;
     loop {
         match fs::remove_dir(root) {

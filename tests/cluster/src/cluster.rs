@@ -1,4 +1,5 @@
-//! A cluster as a value: brought up, attached to, asked, and taken down.
+//! A cluster as a value: bringing it up, attaching to it, running commands in it, and taking it
+//! down.
 
 use crate::{
     address,
@@ -163,7 +164,7 @@ impl Cluster {
         })
     }
 
-    /// Ends the cluster with this name, whether this process made it or not, and removes all it has.
+    /// Ends the cluster with this name, also one of another process, and removes all its files.
     ///
     /// # Errors
     /// When it belongs to a running process, or something of it cannot be removed.
@@ -178,7 +179,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the cluster and removes all it has.
+    /// Ends the cluster and removes all its files.
     ///
     /// # Errors
     /// When something of it cannot be removed.
@@ -307,7 +308,7 @@ impl Cluster {
         Ok(command)
     }
 
-    /// Runs a command in the namespaces of a place, and gives its standard output.
+    /// Runs a command in the namespaces of a place, and returns its standard output.
     ///
     /// # Errors
     /// When it fails; the error has its standard error.
@@ -316,8 +317,8 @@ impl Cluster {
         process::output(self.command(place, program)?.args(arguments), None)
     }
 
-    /// Runs `work` on a thread in the control plane's network, from which every node, pod and address of the cluster
-    /// is reached. A socket made there stays there.
+    /// Runs `work` on a thread in the control plane's network, from which every node, pod and
+    /// address of the cluster is reachable. A socket made there stays there.
     ///
     /// # Errors
     /// When the network cannot be entered.
@@ -337,7 +338,7 @@ impl Cluster {
         Ok(SocketAddrV4::new(address::HOST, port))
     }
 
-    /// Runs kubectl as administrator, and gives its standard output.
+    /// Runs kubectl as administrator, and returns its standard output.
     ///
     /// # Errors
     /// When it fails; the error has its standard error.

@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use std::{fmt, path::Path, str::FromStr};
 
-/// Where something runs: the control plane's namespaces or a node's.
+/// A place to run in: the control plane's namespaces or a node's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
     /// The control plane.
@@ -117,7 +117,8 @@ impl Component {
         }
     }
 
-    /// Reads `COMPONENT` or `COMPONENT@NODE` of a cluster that has these components; the node may be left out where there is one.
+    /// Reads `COMPONENT` or `COMPONENT@NODE` of a cluster that has these components; the node may
+    /// be left out if there is one.
     ///
     /// # Errors
     /// For a name that no component of the cluster has; the error lists those it has.
@@ -331,14 +332,16 @@ fn kube_proxy(
         "--proxy-mode=iptables".into(),
         format!("--cluster-cidr={}", address::PODS),
         format!("--hostname-override={}", Place::Node(node)),
-        // The table of connections is the host's to size, and only the first network namespace may.
+        // The size of the connection table is set by the host, and only the first network namespace
+        // may change it.
         "--conntrack-max-per-core=0".into(),
         "--conntrack-tcp-timeout-established=0".into(),
         "--conntrack-tcp-timeout-close-wait=0".into(),
         "--oom-score-adj=0".into(),
     ];
     if !bridged_packets_filtered {
-        // Else the answer of a pod on the same node would bypass the node and with it the translation back.
+        // Otherwise the answer of a pod on the same node would bypass the node and its address
+        // translation.
         arguments.push("--masquerade-all".into());
     }
     arguments

@@ -1,4 +1,5 @@
-//! Components killed, stopped, paused and started one by one, and a registry that nodes reach by another way.
+//! Components killed, stopped, paused and started one by one, and a registry that nodes reach by
+//! another route.
 
 use crate::{
     address,
@@ -34,7 +35,8 @@ impl Cluster {
             .and_then(|process| process.pid().as_raw().try_into().ok())
     }
 
-    /// Ends a component with SIGKILL and returns when it is gone. Containers outlive their containerd, as ever.
+    /// Ends a component with SIGKILL and returns when it is gone. Containers outlive their
+    /// containerd.
     ///
     /// # Errors
     /// When it does not run.
@@ -44,7 +46,7 @@ impl Cluster {
             .with_context(|| component.to_string())
     }
 
-    /// Asks a component to end, kills it when it has not after five seconds, and returns when it is gone.
+    /// Sends a component SIGTERM, kills it after five seconds, and returns when it is gone.
     ///
     /// # Errors
     /// When it does not run.
@@ -54,7 +56,8 @@ impl Cluster {
             .with_context(|| component.to_string())
     }
 
-    /// Starts a component that was killed or stopped. Returns when an apiserver is ready; of others, when they run.
+    /// Starts a component that was killed or stopped. Returns when an apiserver is ready; for
+    /// others, when they run.
     ///
     /// # Errors
     /// When it runs already.
@@ -70,7 +73,7 @@ impl Cluster {
         }
     }
 
-    /// Lets a component stand still, as SIGSTOP does: it lives, keeps its connections, and does nothing.
+    /// Pauses a component with SIGSTOP: it lives, keeps its connections, and does nothing.
     ///
     /// # Errors
     /// When it does not run.
@@ -80,7 +83,7 @@ impl Cluster {
             .with_context(|| component.to_string())
     }
 
-    /// Lets a paused component go on.
+    /// Resumes a paused component.
     ///
     /// # Errors
     /// When it does not run.
@@ -143,7 +146,7 @@ impl Cluster {
     }
 }
 
-/// Another way to the registry, for as long as this value lives.
+/// Another route to the registry, for as long as this value lives.
 #[derive(Debug)]
 pub struct Diversion {
     cluster: Arc<Cluster>,

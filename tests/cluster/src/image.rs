@@ -1,6 +1,7 @@
 //! OCI images made of local files, without Docker, and pushed to a registry.
 //!
-//! The same content gives the same digest: nothing of the time or of the machine is in an image.
+//! The same content gives the same digest, because an image contains no time and no data of the
+//! machine.
 
 use crate::programs::own_binary;
 use anyhow::{Context, Result, bail, ensure};
@@ -84,7 +85,7 @@ impl Image {
         Ok(image.entrypoint(["/hello"]))
     }
 
-    /// The same over a layer of so many bytes, which all of this size share.
+    /// The same over a layer of so many bytes, which all images of this size share.
     ///
     /// # Errors
     /// When the program cannot be built.
@@ -133,7 +134,7 @@ impl Image {
         Ok(image.command(["/bin/sh"]))
     }
 
-    /// Adds a file of this machine. It is executable in the image where it is here.
+    /// Adds a file of this machine. It is executable in the image if it is executable here.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -164,7 +165,7 @@ impl Image {
         self
     }
 
-    /// Adds a file of so many bytes that nothing compresses. The same seed gives the same.
+    /// Adds a file of so many incompressible bytes. The same seed gives the same bytes.
     #[must_use]
     pub fn noise(mut self, path: &str, seed: &str, bytes: usize) -> Self {
         let blocks = (0_u64..).flat_map(|count| {
@@ -225,7 +226,7 @@ impl Image {
         }
     }
 
-    /// Writes the image as an OCI layout, and gives the digest of its manifest.
+    /// Writes the image as an OCI layout, and returns the digest of its manifest.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -328,7 +329,7 @@ fn write_blob(blobs: &Path, content: &[u8], media_type: &str) -> Result<Value> {
     Ok(json!({"mediaType": media_type, "digest": digest, "size": content.len()}))
 }
 
-/// Where images are pushed to.
+/// A registry to push images to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registry {
     /// `HOST[:PORT]`, and optionally `/` and a prefix for every repository.
@@ -338,7 +339,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry at this address, asked over HTTPS unless it is on loopback or `plain_http` is set.
+    /// A registry at this address, called over HTTPS unless it is on loopback or `plain_http` is
+    /// set.
     #[must_use]
     pub fn at(address: &str, plain_http: bool) -> Self {
         let host = address.split('/').next().unwrap_or_default();
@@ -382,7 +384,7 @@ impl Registry {
     }
 }
 
-/// A directory for an image on its way.
+/// A directory for an image until it is pushed.
 struct Layout(PathBuf);
 
 impl Layout {

@@ -1,7 +1,8 @@
 //! Network and mount namespaces: one pair for the control plane, one for each node.
 //!
-//! A process that only sleeps holds each pair, so nothing is mounted or named on the host: when the cluster's
-//! processes are gone, so are its namespaces, with every interface, rule and mount in them.
+//! A process that only sleeps holds each pair, so nothing is mounted or named on the host: when the
+//! cluster's processes are gone, so are its namespaces, with every interface, rule and mount in
+//! them.
 
 use crate::{address, cgroup::Cgroups, process};
 use anyhow::{Context, Result, bail};

@@ -94,7 +94,7 @@ pub(crate) fn prepare(cluster: &Path, number: u8, cgroup_root: &str) -> Result<(
     )
 }
 
-/// An overlay cannot lie on an overlay, as in a container it would.
+/// An overlay cannot lie on an overlay, as it would in a container.
 fn can_overlay(path: &Path) -> bool {
     !statfs(path).is_ok_and(|found| found.filesystem_type() == OVERLAYFS_SUPER_MAGIC)
 }
@@ -105,7 +105,8 @@ fn network(number: u8) -> Value {
         "name": "berth",
         "plugins": [{
             "type": "bridge",
-            // Reaches the IPAM plugin with the rest; the reference passes it over, and `reservedIPs` too.
+            // Passed to the IPAM plugin with the rest; the reference ignores it, and `reservedIPs`
+            // too.
             "capabilities": {"io.kubernetes.cri.pod-annotations": true},
             "bridge": "cni0",
             "isGateway": true,
@@ -185,7 +186,8 @@ fn kubelet(cluster: &Path, number: u8, cgroup_root: &str) -> Value {
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         "tlsCertFile": pki(format!("{place}.crt")),
         "tlsPrivateKeyFile": pki(format!("{place}.key")),
-        // The disk is shared with everything else on the machine, so how full it is says nothing about the node.
+        // The disk is shared with everything else on the machine, so its usage shows nothing about
+        // the node.
         "evictionHard": {"memory.available": "200Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "serializeImagePulls": false,

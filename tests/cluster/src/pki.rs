@@ -136,7 +136,7 @@ impl Authority {
     /// Writes a kubeconfig for the identity `user` that reaches the apiserver at `server`.
     pub(crate) fn kubeconfig(&self, user: &str, server: &str, file: &Path) -> Result<()> {
         let path = |name: String| self.directory.join(name);
-        // JSON is YAML, and paths beside it spare encoding the certificates once more.
+        // JSON is YAML, and with paths the certificates need not be encoded once more.
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::{path::Path, process::Command};
 
-/// A package, and a file that says that it, or something in its place, is there.
+/// A package, and a file that shows that it, or a replacement, is installed.
 const PACKAGES: [(&str, &[&str]); 11] = [
     (
         "busybox-static",
@@ -24,7 +24,7 @@ const PACKAGES: [(&str, &[&str]); 11] = [
     ("skopeo", &["/usr/bin/skopeo"]),
 ];
 
-/// The packages of these that are not there.
+/// The packages that are missing.
 #[must_use]
 pub fn missing() -> Vec<&'static str> {
     let present = |files: &[&str]| files.iter().any(|file| Path::new(file).exists());
@@ -38,7 +38,7 @@ pub fn missing() -> Vec<&'static str> {
 /// Installs missing packages with apt-get, and returns them.
 ///
 /// # Errors
-/// Where apt-get is missing or fails.
+/// When apt-get is missing or fails.
 pub fn install() -> Result<Vec<&'static str>> {
     let missing = missing();
     if !missing.is_empty() {

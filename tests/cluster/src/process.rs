@@ -1,4 +1,5 @@
-//! A component as a process: started in its cgroup and namespaces, and known again by its id and start time.
+//! A component as a process: started in its cgroup and namespaces, and recognised by its id and
+//! start time.
 
 use crate::{cgroup::Cgroups, namespace::Namespace};
 use anyhow::{Context, Result, bail};
@@ -70,12 +71,12 @@ impl Process {
         self.end(Signal::SIGKILL, Duration::from_secs(10))
     }
 
-    /// Asks it to end with SIGTERM, and kills it when it has not after `patience`.
+    /// Sends it SIGTERM, and kills it after `patience`.
     pub(crate) fn stop(self, patience: Duration) -> Result<()> {
         self.end(Signal::SIGTERM, patience).or_else(|_| self.kill())
     }
 
-    /// Stands still until `resume`: alive, and deaf.
+    /// Pauses it until `resume`: it lives, and ignores everything.
     pub(crate) fn pause(self) -> Result<()> {
         self.signal(Signal::SIGSTOP)
     }
@@ -110,7 +111,8 @@ impl Process {
     }
 }
 
-/// Takes the exit status of a child of ours, so that it is no zombie. Another's child is left to its parent.
+/// Reads the exit status of a child of this process, so that it is no zombie. Another process's
+/// child is left to its parent.
 pub(crate) fn reap(pid: Pid) {
     let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
 }
@@ -131,7 +133,7 @@ fn parse_start_time(stat: &str) -> Option<u64> {
     }
 }
 
-/// A command that, when run, becomes a member of the cgroup, enters the namespaces and then is `program`.
+/// A command that becomes a member of the cgroup, enters the namespaces and then becomes `program`.
 pub(crate) fn command(
     cgroups: &Cgroups,
     namespace: Option<&Namespace>,
@@ -171,7 +173,7 @@ pub(crate) fn spawn(mut command: Command, log: &Path) -> Result<Process> {
     Process::with_pid(child.id())
 }
 
-/// Runs a command to its end and gives its standard output; an error has its standard error.
+/// Runs a command to its end and returns its standard output; an error has its standard error.
 pub(crate) fn output(command: &mut Command, input: Option<&str>) -> Result<String> {
     use std::io::Write;
     command.stdin(if input.is_some() {

@@ -1,5 +1,6 @@
-//! The programs that a cluster is made of: Kubernetes, etcd, CoreDNS and kubectl as one Go program, helm, and containerd;
-//! and the workspace's own programs. metrics-server is built for clusters that ask for it.
+//! The programs of a cluster: Kubernetes, etcd, CoreDNS and kubectl as one Go program, helm, and
+//! containerd; and the workspace's own programs. metrics-server is built for clusters that request
+//! it.
 //!
 //! The Go programs are built from the modules in `programs/`, which pin every version and checksum, once per version,
 //! into a cache directory of the user.
@@ -20,7 +21,7 @@ use std::{
 };
 
 const KUBERNETES: &str = include_str!("../programs/kubernetes.go");
-/// The names that the one program answers to.
+/// The names under which the one program runs.
 const NAMES: [&str; 8] = [
     "etcd",
     "kube-apiserver",
@@ -46,7 +47,7 @@ impl Programs {
     /// Finds the programs in the cache, or builds them there and shows the progress on standard error.
     ///
     /// # Errors
-    /// Without a Go as new as the modules ask for, and when a module cannot be downloaded.
+    /// Without a Go as new as the modules require, and when a module cannot be downloaded.
     pub fn ready(versions: Versions) -> Result<Self> {
         let kubernetes = versions.kubernetes.module();
         let containerd = versions.containerd.module();
@@ -60,7 +61,7 @@ impl Programs {
         })
     }
 
-    /// Adds metrics-server, built into the cache if it is not there.
+    /// Adds metrics-server, built into the cache if it is missing.
     ///
     /// # Errors
     /// As for [`Programs::ready`].
@@ -82,8 +83,8 @@ impl Programs {
         &self.kubernetes
     }
 
-    /// The path of one program: a component by its full name, `kubectl`, `helm`, `containerd` or `ctr`. A program that
-    /// is not built is the system's.
+    /// The path of one program: a component by its full name, `kubectl`, `helm`, `containerd` or
+    /// `ctr`. Programs that are not built are the system's.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         let built = self
@@ -116,7 +117,7 @@ impl Programs {
     }
 }
 
-/// A binary of this workspace, built now if it is not up to date.
+/// A binary of this workspace, built now if it is outdated.
 ///
 /// # Errors
 /// When cargo fails; cargo has printed why.
@@ -127,7 +128,7 @@ pub fn workspace_binary(binary: &str, release: bool) -> Result<PathBuf> {
         .with_context(|| format!("cargo built no binary {binary}"))
 }
 
-/// Binaries of this workspace, built now if they are not up to date.
+/// Binaries of this workspace, built now if they are outdated.
 ///
 /// # Errors
 /// When cargo fails; cargo has printed why.
@@ -174,7 +175,7 @@ pub fn workspace_binaries(wanted: &[&str], release: bool) -> Result<Vec<PathBuf>
     found.collect()
 }
 
-/// A binary of this crate: the one beside the running program, or else built now.
+/// A binary of this crate: the one beside the running program, otherwise one built now.
 pub(crate) fn own_binary(binary: &str) -> Result<PathBuf> {
     let running = env::current_exe().unwrap_or_default();
     // Tests run from a directory below that of the binaries.
@@ -217,7 +218,7 @@ fn cached(
     let directory = cache.join(format!("{name}-{}", hash(module)));
     if !directory.is_dir() {
         fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-        // Another process may be building the same: then wait for it.
+        // Another process may be building the same module: then wait for it.
         let lock = File::create(cache.join("build.lock"))?;
         lock.lock()?;
         if !directory.is_dir() {
@@ -376,7 +377,7 @@ fn show_progress(stderr: impl Read, title: &str) -> String {
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
         match line.strip_prefix("go: downloading ") {
             Some(_) => downloaded += 1,
-            // `-v` names one package path a line; all else go has to say has spaces.
+            // `-v` prints one package path a line; all other lines of go have spaces.
             None if !line.contains(' ') => compiled += 1,
             None => {
                 let _ = writeln!(complaints, "{line}");

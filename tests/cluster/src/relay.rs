@@ -1,8 +1,8 @@
 //! Loopback ports of the host that lead into a cluster, and addresses in a cluster that lead to the host's loopback.
 //!
-//! A listening socket belongs to the namespace that it was made in, wherever the process that accepts from it runs.
-//! So the host makes the socket, and a process in the cluster's namespace takes it over as its standard input, or the
-//! other way round.
+//! A listening socket belongs to the namespace that it was made in, also if the process that
+//! accepts from it runs in another. So the host makes the socket, and a process in the cluster's
+//! namespace takes it over as its standard input, or the other way round.
 
 use crate::{
     address,

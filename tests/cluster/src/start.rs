@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long any one thing may take to get ready, on a machine that is busy.
+/// How long any step may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Cluster {
@@ -137,7 +137,7 @@ impl Cluster {
     fn start_addon(&self, component: Component, objects: &Value) -> Result<()> {
         let objects = objects.to_string();
         let apply = ["apply", "--server-side", "--validate=false", "-f", "-"];
-        // The apiserver may be a moment late with the namespace.
+        // The apiserver may make the namespace a moment later.
         retry(PATIENCE, || self.kubectl_with(&apply, Some(&objects)))?;
         self.launch(component)
     }
@@ -204,7 +204,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a component and records its process; says nothing about whether it is ready.
+    /// Starts a component and records its process; does not wait until it is ready.
     pub(crate) fn launch(&self, component: Component) -> Result<()> {
         if let Component::Kubelet(number) = component {
             let socket = node::containerd_socket(&self.directory, number);
@@ -240,7 +240,7 @@ impl Cluster {
         retry(PATIENCE, || self.registry().push(&image, PAUSE)).map(|_| ())
     }
 
-    /// Waits until the apiserver says that it is ready.
+    /// Waits until the apiserver reports itself ready.
     pub(crate) fn wait_for_apiserver(&self) -> Result<()> {
         let inside = SocketAddrV4::new(address::CONTROL_PLANE, address::APISERVER_PORT);
         let listens = || {
@@ -265,7 +265,7 @@ impl Cluster {
             .collect();
         let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let timeout = format!("--timeout={}s", PATIENCE.as_secs());
-        // `wait --for=create` gives up on several names when the first look finds none of them.
+        // `wait --for=create` gives up on several names when the first read finds none of them.
         retry(PATIENCE, || {
             self.kubectl(&[&["get"], nodes.as_slice()].concat())
         })?;

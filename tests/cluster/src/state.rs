@@ -34,12 +34,12 @@ pub(crate) struct Settings {
     pub(crate) registry_port: u16,
 }
 
-/// A cluster on this machine, in short.
+/// A summary of a cluster on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Its name.
     pub name: String,
-    /// The process that it ends with, where it was made by a test.
+    /// The process that the cluster ends with, if a test made it.
     pub owner: Option<u32>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Lock {
 impl Lock {
     /// The lock of this cluster, or the id of the process that holds it.
     pub(crate) fn of_cluster(name: &str) -> Result<Result<Self, Option<u32>>> {
-        // Others take it for a moment, to see whether the cluster is a leftover.
+        // Other processes take it for a moment, to see whether the cluster is a leftover.
         for _ in 0..20 {
             if let Ok(lock) = Self::at(lock_file(name))? {
                 return Ok(Ok(lock));
@@ -116,7 +116,8 @@ impl Lock {
         Self::at(lock_file(name))
     }
 
-    /// Waits for one of `slots` turns to run a cluster with nodes; says so once when there is none.
+    /// Waits for one of `slots` turns to run a cluster with nodes; prints a line once if none is
+    /// free.
     pub(crate) fn turn(slots: usize) -> Result<Self> {
         for attempt in 0_u64.. {
             for slot in 0..slots {
@@ -146,7 +147,8 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Ok(Err(holder(&mut file))),
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            // Its last holder may have removed the file between our opening and our locking it.
+            // Its last holder may have removed the file between this process's opening and locking
+            // it.
             if fs::metadata(&path)
                 .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()))
             {
@@ -179,7 +181,7 @@ fn holder(file: &mut File) -> Option<u32> {
 /// The process that the cluster ends with, if one has its lock.
 fn owner(name: &str) -> Option<u32> {
     let mut file = File::open(lock_file(name)).ok()?;
-    // Shared, so that two that ask at once do not take each other for the owner.
+    // Shared, so that two processes that check at once do not take each other for the owner.
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| holder(&mut file))?
 }
 
@@ -226,7 +228,8 @@ pub fn remove_leftovers() -> Result<Vec<String>> {
         let Ok(_lock) = Lock::at(lock_file(&name))? else {
             continue;
         };
-        // It may have been marked as kept, or have been taken down, just before the lock was ours.
+        // It may have been marked as kept, or have been taken down, just before this lock was
+        // taken.
         if directory.exists() && !is_kept(&directory) {
             remove(&name)?;
             removed.push(name);
@@ -242,7 +245,7 @@ pub(crate) fn remove(name: &str) -> Result<()> {
     cgroups
         .kill_all()
         .with_context(|| format!("cluster {name}"))?;
-    // The dead that are children of this process still count for the mounts that they held.
+    // Dead children of this process still hold their mounts until they are reaped.
     for record in fs::read_dir(directory.join("processes"))
         .into_iter()
         .flatten()

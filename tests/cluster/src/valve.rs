@@ -23,7 +23,7 @@ pub struct Valve {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes that may still pass; everything may while it is not `limited`.
+    /// Bytes that may still pass; all may while it is not `limited`.
     allowed: AtomicI64,
     limited: AtomicBool,
     passed: AtomicU64,
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Valve {
-    /// Begins to relay a port of loopback to that one. At first it lets everything through.
+    /// Begins to relay a port of loopback to `target`. At first it lets all bytes through.
     ///
     /// # Errors
     /// When no port is free.
@@ -63,12 +63,12 @@ impl Valve {
         self.state.limited.store(true, Ordering::SeqCst);
     }
 
-    /// Lets that many more through.
+    /// Lets that many more bytes through.
     pub fn allow(&self, bytes: i64) {
         self.state.allowed.fetch_add(bytes, Ordering::SeqCst);
     }
 
-    /// Lets everything through again.
+    /// Lets all bytes through again.
     pub fn open(&self) {
         self.state.limited.store(false, Ordering::SeqCst);
     }

@@ -1,4 +1,5 @@
-//! The versions of Kubernetes and of containerd that a cluster can run, and which of them the environment asks for.
+//! The versions of Kubernetes and of containerd that a cluster can run, and those that the
+//! environment selects.
 //!
 //! Each version is a Go module in `programs/`, which pins every dependency and checksum.
 
@@ -55,7 +56,7 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// The versions in the variables `KUBERNETES` and `CONTAINERD`, and the newest where one is not set.
+    /// The versions in the variables `KUBERNETES` and `CONTAINERD`, by default the newest.
     ///
     /// # Errors
     /// For a value that names no version; the error lists the versions.

@@ -1,4 +1,4 @@
-//! Control planes alone: side by side, owned, kept, and left behind.
+//! Control planes alone: side by side, with an owner, kept, and left behind.
 
 use berth_cluster::{Cluster, Component, Options, Summary, list, remove_leftovers};
 use std::{
@@ -154,7 +154,7 @@ fn what_a_killed_owner_left_is_removed_and_what_was_kept_is_not() {
     assert!(Cluster::attach(&kept.0).is_err());
 }
 
-/// A cluster that only its name keeps from outliving the test, should that fail.
+/// A cluster that ends with the test if the test fails.
 struct Kept(String);
 
 impl Drop for Kept {

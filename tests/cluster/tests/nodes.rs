@@ -111,7 +111,8 @@ fn services_and_names(cluster: &Cluster) -> Result<()> {
         cluster,
         "for i in $(seq 60); do wget -qO- http://hello.default.svc.cluster.local && exit 0; sleep 1; done; exit 1",
     )?;
-    // Each request may go to either pod; ten go to both, but for one run in five hundred, and none may fail.
+    // Each request may go to either pod; ten go to both, except in one run of five hundred, and
+    // none may fail.
     shell(
         cluster,
         "for i in 1 2 3 4 5 6 7 8 9 10; do wget -qO- http://hello.default.svc.cluster.local || exit 1; done",
@@ -247,7 +248,7 @@ fn hello_pods(cluster: &Cluster) -> Result<Vec<String>> {
     Ok(ips.split_whitespace().map(String::from).collect())
 }
 
-/// Asks over HTTP from this process, in the cluster's network.
+/// Sends an HTTP request from this process, in the cluster's network.
 fn get(cluster: &Cluster, ip: &str, port: u16) -> Result<String> {
     let mut connection = cluster
         .in_network(|| TcpStream::connect((ip, port)))?

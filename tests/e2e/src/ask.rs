@@ -1,4 +1,4 @@
-//! Asks every pod over HTTP, all the time.
+//! Sends HTTP requests to every pod, all the time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,30 +21,30 @@ use crate::outage::{Request, Requests};
 
 /// The port that demo pods listen on.
 pub const PORT: u16 = 8080;
-/// Between an answer and the next question to the same pod.
+/// The pause between an answer and the next request to the same pod.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A pod that has not answered by then has failed to.
+/// The time after which a request without an answer has failed.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A pod to ask.
+/// A pod to send requests to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// Its name.
     pub pod: String,
     /// Its IP.
     pub ip: String,
-    /// Whether a client of its service would ask it.
+    /// Whether a client of its service would send it requests.
     pub called_ready: bool,
 }
 
-/// How a pod is reached.
+/// A route to pods.
 #[derive(Clone)]
 pub enum Way {
     /// From within the network of a cluster of this machine.
     Direct(Arc<Cluster>),
     /// Through the apiserver's proxy, which works in every cluster.
     Proxy {
-        /// Connected to the apiserver.
+        /// A client of the apiserver.
         client: Client,
         /// The pods' namespace.
         namespace: String,
@@ -62,13 +62,14 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Begins to ask. Times count from `began`.
+    /// Begins to send requests. Times count from `began`.
     pub fn start(way: Way, targets: Targets, began: Instant) -> Asker {
         let (stop, stopped) = watch::channel(false);
         let asked = Arc::new(Mutex::new(Requests::default()));
         let sink = Arc::clone(&asked);
         let thread = std::thread::spawn(move || match way.clone() {
-            // Sockets belong to the network of the thread that makes them: one thread asks all pods.
+            // Sockets belong to the network of the thread that makes them, so one thread sends all
+            // requests.
             Way::Direct(cluster) => {
                 cluster.in_network(|| run(&way, &targets, &sink, began, stopped))?
             }
@@ -81,15 +82,15 @@ impl Asker {
         }
     }
 
-    /// Looks at the requests so far.
+    /// Reads the requests so far.
     pub fn look<T>(&self, at: impl FnOnce(&Requests) -> T) -> T {
         at(&self.asked.lock())
     }
 
-    /// Ends it and gives all requests.
+    /// Ends and returns all requests.
     ///
     /// # Errors
-    /// When it could not ask at all.
+    /// When no request could be sent at all.
     pub fn stop(self) -> Result<Requests> {
         self.stop.send_replace(true);
         self.thread
@@ -184,7 +185,7 @@ impl Questioner {
     }
 }
 
-/// A new connection for each question, so that a container that has gone is noticed at once.
+/// A new connection for each request, so that the end of a container is noticed at once.
 async fn ask_directly(ip: &str) -> Result<String> {
     let stream = TcpStream::connect((ip, PORT))
         .await

@@ -30,7 +30,7 @@ use screen::Screen;
 const NAMESPACE: &str = "berth-demo";
 const NAME: &str = "web";
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Between two looks of the live table.
+/// The pause between two updates of the live table.
 const TICK: Duration = Duration::from_millis(100);
 /// How long pods get requests before and after a rollout, so that the table shows calm around it.
 const CALM: Duration = Duration::from_secs(1);
@@ -132,7 +132,7 @@ async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()>
 }
 
 async fn clean_up(site: &Site) -> Result<()> {
-    // First the pods and their owner, while there is still a controller that takes finalizers off.
+    // First the pods and their owner, while there is still a controller that removes finalizers.
     objects::delete_namespace(site.client(), NAMESPACE).await?;
     install::uninstall(site).await
 }
@@ -170,7 +170,7 @@ async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     zones::show(site, NAMESPACE, &demo.images).await
 }
 
-/// Pushes all images and installs the chart; gives three images for the pods.
+/// Pushes all images and installs the chart; returns three images for the pods.
 async fn prepare(site: &Arc<Site>) -> Result<[String; 3]> {
     println!("Building Berth and pushing its images (a first build takes some minutes) …");
     let pushing = Arc::clone(site);
@@ -212,7 +212,8 @@ struct Shown {
 }
 
 impl Demo<'_> {
-    /// Makes the CloneSet, and has the later images pulled ahead, so that only the update itself is compared.
+    /// Creates the CloneSet, and has the later images pulled ahead, so that only the update itself
+    /// is compared.
     async fn create(&self) -> Result<()> {
         let client = self.site.client();
         objects::make_namespace(client, NAMESPACE).await?;
@@ -316,7 +317,7 @@ impl Demo<'_> {
         Ok(Shown { fates, summary })
     }
 
-    /// Redraws the table while `done` is awaited; gives the time when it was.
+    /// Redraws the table until `done` ends; returns the time of that.
     async fn show_until(
         &self,
         done: impl Future<Output = Result<Value>>,

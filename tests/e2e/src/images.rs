@@ -6,12 +6,12 @@ use berth_cluster::{Image, Registry};
 
 /// The tag that the chart uses by default.
 pub const TAG: &str = env!("CARGO_PKG_VERSION");
-/// The programs that have images; package, binary and image are named alike.
+/// The programs with images; package, binary and image have the same name.
 const PROGRAMS: [&str; 2] = ["berth-controller", "berth-daemon"];
 /// The plugin that the daemon's image brings to the nodes.
 const PLUGIN: &str = "host-local";
 
-/// Builds the programs and pushes their images; gives the pushed names with their digests.
+/// Builds the programs and pushes their images; returns the pushed names with their digests.
 ///
 /// # Errors
 /// When a program cannot be built or the registry refuses an image.

@@ -1,4 +1,4 @@
-//! The chart, installed and taken away again.
+//! Installs the chart, and uninstalls it.
 
 use std::path::Path;
 
@@ -29,7 +29,8 @@ fn crd_names() -> impl Iterator<Item = String> {
     KINDS.iter().map(Kind::crd)
 }
 
-/// Refuses a cluster that has Berth or OpenKruise already: neither is to be changed or removed.
+/// Refuses a cluster that has Berth or OpenKruise already, because neither must be changed or
+/// removed.
 ///
 /// # Errors
 /// Names the objects that exist.
@@ -46,7 +47,7 @@ pub async fn check_free(site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// Installs the chart with images that were pushed before, and waits until it works.
+/// Installs the chart with images that were pushed before, and waits until it is ready.
 ///
 /// # Errors
 /// When helm fails; the error has its own words.
@@ -77,7 +78,7 @@ pub fn install(site: &Site, values: &[&str]) -> Result<()> {
         .map(|_| ())
 }
 
-/// The chart's manifests with these values, as helm makes them. Nothing is installed.
+/// Renders the chart's manifests with these values, without installing them.
 ///
 /// # Errors
 /// When the chart refuses a value; the error has its words.
@@ -97,7 +98,7 @@ pub fn template(site: &Site, values: &[&str]) -> Result<String> {
     site.helm(&arguments)
 }
 
-/// Sets values of the release, leaves all others, and waits until it works.
+/// Sets values of the release, leaves all others, and waits until it is ready.
 ///
 /// # Errors
 /// When helm fails; the error has its own words.

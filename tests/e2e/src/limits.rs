@@ -11,13 +11,13 @@ use crate::suite::broken;
 /// The limits that must hold at every instant of a rollout.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// `replicas` less `maxUnavailable`: so many pods are available at least.
+    /// `replicas` less `maxUnavailable`: the minimum number of available pods.
     pub available: usize,
-    /// `minReadySeconds`: from when on a pod that serves counts as available.
+    /// `minReadySeconds`: how long a pod must have served to count as available.
     pub min_ready: Duration,
     /// `replicas` plus `maxSurge`: the maximum number of pods, without terminating ones.
     pub active: usize,
-    /// The new revision, and `partition`: so many pods are not of it at least.
+    /// The new revision, and `partition`: the minimum number of pods of other revisions.
     pub kept: Option<(String, usize)>,
 }
 
@@ -26,7 +26,7 @@ pub struct Limits {
 pub struct Violation {
     /// Since the record began.
     pub at: Duration,
-    /// Which promise.
+    /// The broken promise.
     pub promise: Promise,
     /// The number that the limit allows.
     pub limit: usize,

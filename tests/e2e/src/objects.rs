@@ -57,7 +57,7 @@ fn is_namespaced(kind: &str) -> bool {
     kinds::named(kind).map_or(!OF_THE_CLUSTER.contains(&kind), |ours| ours.namespaced)
 }
 
-/// Creates an object and gives it as the server stored it.
+/// Creates an object and returns it as the server stored it.
 ///
 /// # Errors
 /// The server's, unchanged.
@@ -116,7 +116,7 @@ pub async fn list(
         .collect()
 }
 
-/// Asks for the end of an object.
+/// Requests the deletion of an object.
 ///
 /// # Errors
 /// The server's, unchanged.
@@ -136,7 +136,7 @@ pub async fn delete(
 /// Waits until the object does not exist.
 ///
 /// # Errors
-/// When it is there after `patience`.
+/// When it exists after `patience`.
 pub async fn until_gone(
     client: &Client,
     namespace: &str,
@@ -215,7 +215,7 @@ pub mod kind {
     pub const EVENT: &str = "v1/Event";
 }
 
-/// Reads an object again and again until it is as wanted, and gives it.
+/// Reads an object again and again until it is as wanted, and returns it.
 ///
 /// # Errors
 /// When it is not so within `patience`; the error has the object.
@@ -241,7 +241,7 @@ pub async fn until(
     }
 }
 
-/// A namespace of its own, that takes all it holds with it.
+/// Makes a namespace, whose objects are deleted with it.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -253,7 +253,7 @@ pub async fn make_namespace(client: &Client, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Asks for the end of a namespace and does not wait for it.
+/// Requests the deletion of a namespace and does not wait for its end.
 ///
 /// # Errors
 /// When the server refuses.
@@ -261,7 +261,7 @@ pub async fn delete_namespace(client: &Client, name: &str) -> Result<()> {
     install::delete(&Api::<Namespace>::all(client.clone()), name).await
 }
 
-/// An object as a manifest that creates it again.
+/// A manifest that creates the object again.
 pub fn again(object: &Value) -> Value {
     let mut again = object.clone();
     if let Some(again) = again.as_object_mut() {
@@ -326,8 +326,8 @@ pub fn image_patch(clone_set: &Value, image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": containers}}}})
 }
 
-/// Whether the status speaks of this very spec, and says that all replicas are updated, ready, and nothing else is under
-/// way in them.
+/// Whether the status is of the present spec, and says that all replicas are updated and ready, and
+/// nothing else is under way.
 pub fn is_done(clone_set: &Value) -> bool {
     let (status, replicas) = (&clone_set["status"], &clone_set["spec"]["replicas"]);
     // A status leaves out some counts that are zero.
@@ -344,7 +344,8 @@ pub fn is_done(clone_set: &Value) -> bool {
         .all(|count| all(count))
 }
 
-/// Does the status of a StatefulSet speak of this spec, with so many pods updated and available, and all available?
+/// Is the status of a StatefulSet of the present spec, with so many pods updated and available, and
+/// all available?
 pub fn is_stateful_set_done(set: &Value, updated: usize) -> bool {
     let (status, replicas) = (&set["status"], &set["spec"]["replicas"]);
     let all = |count: &str| status[count].as_i64().unwrap_or(0) == replicas.as_i64().unwrap_or(1);

@@ -11,9 +11,10 @@ pub struct Request {
     pub pod: String,
     /// When it was sent, since the record began.
     pub sent: Duration,
-    /// When the answer, or the failure, was there.
+    /// When the answer, or the failure, arrived.
     pub done: Duration,
-    /// Whether the client's last look at the EndpointSlices said `ready` for this pod's IP when it sent the request.
+    /// Whether the EndpointSlices in the client's watch had `ready` for this pod's IP when it sent
+    /// the request.
     pub called_ready: bool,
     /// The answer's body, or the error.
     pub answer: Result<String, String>,
@@ -52,12 +53,12 @@ impl Requests {
         self.latest.get(pod)
     }
 
-    /// How many there are.
+    /// The number of requests.
     pub fn len(&self) -> usize {
         self.sent.len()
     }
 
-    /// True before the first.
+    /// True without any request.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
@@ -90,7 +91,8 @@ impl Requests {
         self.sent.iter().filter(answered).map(|r| r.done)
     }
 
-    /// Requests that failed although the pod was called ready when they were sent: none, when a pod is taken out of service in time.
+    /// Requests that failed although the pod was marked as ready when they were sent: none if a pod
+    /// is taken out of service in time.
     pub fn failed_while_ready(&self) -> Vec<&Request> {
         self.sent
             .iter()

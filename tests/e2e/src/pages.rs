@@ -59,7 +59,7 @@ pub const NOT_RUN: &[(&str, &str)] = &[
     ("kubectl get nodeimage <node>", "<node> is the reader's"),
 ];
 
-/// Why a command of a page is not run.
+/// The reason why a command of a page is not run.
 pub fn why_not_run(command: &str) -> Option<&'static str> {
     NOT_RUN
         .iter()
@@ -67,7 +67,7 @@ pub fn why_not_run(command: &str) -> Option<&'static str> {
         .map(|(_, why)| *why)
 }
 
-/// A page that has commands.
+/// A page with commands.
 #[derive(Debug)]
 pub struct Page {
     /// Its path in the repository.

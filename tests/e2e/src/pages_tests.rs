@@ -60,7 +60,7 @@ fn each_command_not_run_is_on_a_page() {
     }
 }
 
-/// In a block of another language a command would not be run.
+/// A command in a block of another language would not be run.
 #[test]
 fn blocks_with_commands_are_sh_or_console() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,7 +1,8 @@
 //! A recorded pod watch, and the state at every instant.
 //!
-//! The server orders all changes of all pods, so a watch without a gap is the whole history: after each of its events the pods
-//! were in exactly the state that a [`Moment`] shows, and between two events nothing changed but the time.
+//! The server orders all changes of all pods, so a watch without a gap is the whole history: after
+//! each of its events the pods were in exactly the state of a [`Moment`], and between two events
+//! nothing changed but the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub struct PodView {
     pub name: String,
     /// Empty until scheduled.
     pub node: String,
-    /// The one node that its affinity lets it run on; empty where it names none.
+    /// The one node of its affinity; empty without one.
     pub pinned: String,
     /// Empty until it has one.
     pub ip: String,
@@ -36,7 +37,7 @@ pub struct PodView {
     pub terminating: bool,
     /// The kubelet's `Ready` condition.
     pub ready: bool,
-    /// The kubelet has seen the spec as it is.
+    /// The kubelet has seen the present spec.
     pub is_seen: bool,
     /// True when every readiness gate's condition is True. A gate may be False for a moment while `Ready` is still True.
     pub gates: bool,
@@ -58,7 +59,7 @@ pub struct ContainerView {
 }
 
 impl PodView {
-    /// Reads a pod. A pod without a name or a uid, which no server sends, gives empty ones.
+    /// Reads a pod. A pod without a name or a uid, which no server sends, gets empty ones.
     pub fn of(pod: &Pod) -> PodView {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
@@ -110,7 +111,7 @@ impl PodView {
         }
     }
 
-    /// In service: neither on its way out nor held back by a gate, and ready.
+    /// In service: neither terminating nor held back by a gate, and ready.
     pub fn serves(&self) -> bool {
         self.ready && self.gates && !self.terminating
     }
@@ -168,7 +169,7 @@ pub struct Entry {
 /// The content of a watch's event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The pod is new, or is now like this.
+    /// The pod is new, or is now as given here.
     Is(PodView),
     /// The pod of this uid is gone.
     Gone(String),
@@ -196,7 +197,7 @@ pub struct Moment<'a> {
 pub struct Standing<'a> {
     /// The pod.
     pub pod: &'a PodView,
-    /// Since when it serves without a break; none while it does not.
+    /// Since when it serves without a break; `None` while it does not.
     pub serves_since: Option<Duration>,
 }
 
@@ -279,8 +280,8 @@ impl Record {
         }
     }
 
-    /// How long a pod was out of service between `from` and `to`: from when it stops to serve until it serves again.
-    /// Time before the pod's creation and after its end does not count.
+    /// How long a pod was out of service between `from` and `to`: from the time it stops serving
+    /// until it serves again. Time before the pod's creation and after its end does not count.
     pub fn out_of_service(&self, uid: &str, from: Duration, to: Duration) -> Duration {
         let mut out = Duration::ZERO;
         let down_at_first =
@@ -351,12 +352,13 @@ impl Moment<'_> {
         pods.collect::<Vec<_>>().join(", ")
     }
 
-    /// Pods that are not on their way out.
+    /// Pods that are not terminating.
     pub fn active(&self) -> usize {
         self.pods.values().filter(|s| !s.pod.terminating).count()
     }
 
-    /// The label by which pods are of the revision with this name: the name, or its hash alone. None when there are none.
+    /// The label that pods of the revision with this name have: the name, or its hash alone. `None`
+    /// without such pods.
     pub fn label_of(&self, revision: &str) -> Option<&str> {
         let mut labels = self
             .pods

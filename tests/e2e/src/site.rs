@@ -17,12 +17,12 @@ use crate::images;
 pub struct Site {
     cluster: Option<Arc<Cluster>>,
     client: Client,
-    /// Where images are pushed to, and how pods name that place.
+    /// The registry to push images to, and its name in pods.
     registry: Registry,
     named: String,
 }
 
-/// The user's cluster as the current context of the kubeconfig says.
+/// The user's cluster, from the current context of the kubeconfig.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserContext {
     /// The context's name.
@@ -32,7 +32,7 @@ pub struct UserContext {
 }
 
 impl Site {
-    /// Makes a cluster on this machine. It ends with this value.
+    /// Makes a cluster on this machine. It ends when this value is dropped.
     ///
     /// # Errors
     /// As for [`Cluster::up`].
@@ -44,7 +44,7 @@ impl Site {
         .await
     }
 
-    /// Makes one more where this process has one already.
+    /// Makes one more cluster for a process that has one already.
     ///
     /// # Errors
     /// As for [`Cluster::up`].
@@ -102,7 +102,7 @@ impl Site {
         &self.client
     }
 
-    /// The cluster, if it was made for this.
+    /// The cluster, if it was made for this value.
     pub fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.cluster.as_ref()
     }
@@ -112,12 +112,12 @@ impl Site {
         &self.named
     }
 
-    /// How pods name the image that is pushed as `REPOSITORY:TAG`.
+    /// The name in pods of the image that is pushed as `REPOSITORY:TAG`.
     pub fn image(&self, name: &str) -> String {
         format!("{}/{name}", self.named)
     }
 
-    /// Pushes an image under names `REPOSITORY:TAG`, and gives its digest.
+    /// Pushes an image under names `REPOSITORY:TAG`, and returns its digest.
     ///
     /// # Errors
     /// As for [`Registry::push`].
@@ -125,7 +125,7 @@ impl Site {
         self.registry.push_all(image, names)
     }
 
-    /// Builds Berth and pushes its images; gives their names.
+    /// Builds Berth and pushes its images; returns their names.
     ///
     /// # Errors
     /// As for [`images::push`].
@@ -134,7 +134,7 @@ impl Site {
         Ok(pushed.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// How a watcher reaches pods.
+    /// The route of a watcher to pods.
     pub fn way(&self, namespace: &str) -> Way {
         match &self.cluster {
             Some(cluster) => Way::Direct(Arc::clone(cluster)),
@@ -164,7 +164,8 @@ impl Site {
         }
     }
 
-    /// Runs lines as bash does for people, with the cluster's kubectl, in a directory for the files that they write.
+    /// Runs lines in bash as a user does, with the cluster's kubectl, in a directory for the files
+    /// that they write.
     ///
     /// # Errors
     /// When a line fails; the error has its own words.
@@ -216,7 +217,7 @@ impl Site {
     }
 }
 
-/// Minor versions of some providers have a plus sign at the end.
+/// Minor versions of some providers end in a plus sign.
 fn number(version: &str) -> u32 {
     version
         .trim_end_matches(|c: char| !c.is_ascii_digit())
@@ -224,7 +225,7 @@ fn number(version: &str) -> u32 {
         .unwrap_or(0)
 }
 
-/// The user's current context; none when the user has set no KUBECONFIG.
+/// The user's current context; `None` without KUBECONFIG.
 ///
 /// # Errors
 /// When the kubeconfig cannot be read or has no current context.

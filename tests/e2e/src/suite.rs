@@ -1,4 +1,4 @@
-//! Tests that share one world, a cluster as a rule.
+//! Tests that share one world, usually a cluster.
 //!
 //! On a machine with two processors and three nodes, a test may run into a timeout that Berth did
 //! not cause. If the suite allows it, a failed test is tried once more, alone, and the report has
@@ -26,12 +26,12 @@ pub type Test<W> = Box<dyn Fn(Arc<W>, u8) -> LocalBoxFuture<'static, Result<()>>
 #[error("{0}")]
 pub struct Broken(String);
 
-/// The error of a promise that was seen broken.
+/// The error of a broken promise.
 pub fn broken(what: impl Into<String>) -> Error {
     Error::new(Broken(what.into()))
 }
 
-/// How often a test is tried before it has failed.
+/// How many tries a test has before it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tries {
     /// Once.
@@ -51,7 +51,7 @@ pub enum Company {
 
 /// The part that the tests of a run share.
 struct Shared<W> {
-    /// The world, once a test needs it; a failure to bring it up is every test's.
+    /// The world, once a test needs it; a failure to bring it up fails every test.
     world: Mutex<Option<Result<Arc<W>, String>>>,
     /// Read by tests with company, written by tests without. The order of requests is kept.
     company: RwLock<()>,
@@ -72,7 +72,7 @@ impl<W> Shared<W> {
     }
 }
 
-/// So many of the tests that took longest are named at the end.
+/// The number of slowest tests that the end of the report names.
 const LONGEST: usize = 20;
 
 /// Runs the tests that the command line selects, started in their order, in the world that `up`

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::record::{Change, Moment, PodView, Record};
 
-/// A record in the making. It ends with this value.
+/// A running record. It ends when this value is dropped.
 pub struct PodWatch {
     shared: Arc<Shared>,
     changed: watch::Receiver<()>,
@@ -33,9 +33,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     record: Record,
-    /// The pods that there are, by uid.
+    /// The present pods, by uid.
     now: BTreeMap<String, PodView>,
-    /// Why the record is not whole.
+    /// The reason why the record has a gap.
     broken: Option<String>,
 }
 
@@ -121,7 +121,7 @@ impl PodWatch {
         self.whole(|state| state.record.clone())
     }
 
-    /// The pods that there are now.
+    /// The present pods.
     ///
     /// # Errors
     /// When the watch had a gap.
@@ -137,10 +137,11 @@ impl PodWatch {
         }
     }
 
-    /// Waits until the pods are as `as_wanted` says, and gives that time.
+    /// Waits until the pods are as `as_wanted` requires, and returns that time.
     ///
     /// # Errors
-    /// When the watch had a gap, and when the pods are not so within `patience`; the error says how they are.
+    /// When the watch had a gap, and when the pods are not so within `patience`; the error
+    /// describes them.
     pub async fn until(
         &self,
         what: &str,
@@ -177,14 +178,15 @@ impl Drop for PodWatch {
     }
 }
 
-/// Every version of the NodeImages that the server shows, in its order. It ends with this value.
+/// Every version of the NodeImages that the server shows, in its order. It ends when this value is
+/// dropped.
 pub struct NodeImageWatch {
     seen: Arc<Mutex<Result<Vec<NodeImage>, String>>>,
     task: JoinHandle<()>,
 }
 
 impl NodeImageWatch {
-    /// Begins with the versions of now.
+    /// Begins with the present versions.
     ///
     /// # Errors
     /// When they cannot be listed.
@@ -227,7 +229,8 @@ impl Drop for NodeImageWatch {
     }
 }
 
-/// Which IPs the EndpointSlices of a service call ready, as a client with a watch knows it. It ends with this value.
+/// The IPs that the EndpointSlices of a service mark as ready, as a client's watch shows them. It
+/// ends when this value is dropped.
 pub struct ReadyIps {
     ready: Arc<Mutex<BTreeMap<String, EndpointSlice>>>,
     task: JoinHandle<()>,
@@ -271,7 +274,7 @@ impl ReadyIps {
         Ok(ReadyIps { ready, task })
     }
 
-    /// The IPs that are called ready now.
+    /// The IPs that are ready now.
     pub fn now(&self) -> Vec<String> {
         let slices = self.ready.lock();
         slices.values().flat_map(ready_ips).collect()
@@ -284,7 +287,7 @@ impl Drop for ReadyIps {
     }
 }
 
-/// Kubernetes' rule: an endpoint without a word about `ready` is ready.
+/// Kubernetes' rule: an endpoint without the field `ready` is ready.
 fn ready_ips(slice: &EndpointSlice) -> impl Iterator<Item = String> {
     let ready = slice
         .endpoints

@@ -16,11 +16,11 @@ use tokio::time::{Instant, sleep};
 use crate::phases::{NAMESPACE, PATIENCE, Stage};
 
 const NAME: &str = "floor";
-/// Nodes at once, as where they join for a controller.
+/// Nodes at once, as in the measurement with a controller.
 const PARALLEL: usize = 16;
 const GATE: &str = "KruisePodReady";
 
-/// Seconds until all of these nodes have a pod that is Ready. Nothing of it stays.
+/// Seconds until all of these nodes have a pod that is Ready. Deletes all of them afterwards.
 pub(super) async fn measure(stage: &Stage, numbers: Range<usize>) -> Result<f64> {
     let (client, count) = (&stage.client, numbers.len());
     let started = Instant::now();
@@ -63,7 +63,7 @@ pub(super) async fn measure(stage: &Stage, numbers: Range<usize>) -> Result<f64>
     Ok(seconds)
 }
 
-/// A node, and a pod of its own with a gate: two writes for the pod, as a DaemonSet's has.
+/// A node, and a pod of its own with a gate: two writes for the pod, as for a DaemonSet's pod.
 async fn join(client: &Client, number: usize) -> Result<()> {
     let now = berth_simnode::now();
     nodes::make(client, number..number + 1, &now).await?;

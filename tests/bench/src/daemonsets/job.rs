@@ -1,4 +1,4 @@
-//! A job that has a pod on every node, once.
+//! A job with one pod on every node.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NAME: &str = "once";
 /// Pods that end at once.
 const PARALLEL: usize = 16;
 
-/// Runs one on so many nodes to its end.
+/// Runs a job on so many nodes to its end.
 pub(super) async fn measure(
     stage: &mut Stage,
     program: &Program,

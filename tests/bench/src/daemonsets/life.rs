@@ -1,4 +1,4 @@
-//! The life of one DaemonSet that has a pod on every node.
+//! The life of one DaemonSet with a pod on every node.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::phases::{NAMESPACE, PATIENCE, Phase, Program, Stage, begin};
 
 /// The DaemonSet, and the label of its pods.
 pub(super) const NAME: &str = "log";
-/// Memory that was needed for a moment is given back by then.
+/// The time after which memory of a burst is returned.
 pub(super) const REST: Duration = Duration::from_secs(6);
 const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
 
@@ -91,7 +91,7 @@ pub(super) async fn measure(
 async fn warm_up(stage: &Stage) -> Result<()> {
     let set = daemon_set("first", &json!({}));
     let deadline = Instant::now() + Duration::from_secs(180);
-    // Its webhooks may have to come up first.
+    // Its webhooks may have to start first.
     while let Err(error) = objects::create(&stage.client, NAMESPACE, &set).await {
         ensure!(
             Instant::now() < deadline,
@@ -126,7 +126,7 @@ async fn warm_up(stage: &Stage) -> Result<()> {
     .await
 }
 
-/// A DaemonSet with these fields in its pods' spec besides.
+/// A DaemonSet with these additional fields in its pods' spec.
 pub(super) fn daemon_set(name: &str, fields: &Value) -> Value {
     let mut template = objects::clone_set(name, 1, "log:1", &json!({}))["spec"]["template"].clone();
     for (key, value) in fields.as_object().into_iter().flatten() {
@@ -172,7 +172,7 @@ async fn until_done(stage: &Stage, nodes: usize) -> Result<()> {
     .map(drop)
 }
 
-/// Says the status that so many nodes have an available pod of this very template?
+/// Does the status say that so many nodes have an available pod of the present template?
 pub(super) fn is_done(set: &Value, nodes: usize) -> bool {
     let status = &set["status"];
     status["observedGeneration"] == set["metadata"]["generation"]
@@ -208,7 +208,7 @@ pub(super) fn step(phase: Phase) -> Step {
     }
 }
 
-/// Of times in their order: how many of them lie within a second, at most.
+/// The most of these sorted times that lie within a second.
 fn most_in_a_second(times: &[Timestamp]) -> usize {
     let within =
         |from: Timestamp, time: Timestamp| time.duration_since(from) < SignedDuration::from_secs(1);

@@ -15,7 +15,8 @@ use crate::phases::{NAMESPACE, PATIENCE, Program, Stage, begin};
 /// Requests that are made at once.
 const PARALLEL: usize = 16;
 
-/// Asks for so many restarts, then for as many before which the pod is out of service for a second.
+/// Creates so many requests, then as many requests that take the pod out of service for a second
+/// before.
 pub(super) async fn measure(
     stage: &mut Stage,
     program: &Program,
@@ -73,7 +74,7 @@ fn request(name: &str, pod: &str, strategy: &Value) -> Value {
     })
 }
 
-/// Waits until all are completed, of which each must have restarted its container.
+/// Waits until all are completed; each must have restarted its container.
 async fn until_over(stage: &Stage, name: &str, requests: usize) -> Result<()> {
     let (deadline, labels) = (Instant::now() + PATIENCE, format!("bench={name}"));
     loop {

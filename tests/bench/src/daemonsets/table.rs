@@ -1,4 +1,4 @@
-//! The figures for people.
+//! The tables of the figures.
 
 use std::fmt::Write;
 
@@ -67,7 +67,8 @@ pub(super) fn text(figures: &Figures) -> String {
     text
 }
 
-/// Writes for each pod, or for each request; `in all` those of the controller and of the nodes' daemons together.
+/// Writes for each pod, or for each request; `in all` those of the controller and of the nodes'
+/// daemons together.
 fn steps(life: &Life, text: &mut String) {
     let _ = writeln!(
         text,
@@ -150,7 +151,7 @@ fn memory(all: &[Held], text: &mut String) {
     }
 }
 
-/// The first controller beside the bare loop, and beside the others.
+/// Compares the first controller with the bare loop, and with the others.
 fn compare(figures: &Figures, text: &mut String) {
     let Some((first, others)) = figures.lives.split_first() else {
         return;

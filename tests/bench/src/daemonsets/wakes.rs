@@ -1,4 +1,4 @@
-//! Which changes of nodes make the controller look at DaemonSets, and at how many.
+//! Which changes of nodes trigger reconciles of DaemonSets, and how many.
 
 use std::time::Duration;
 
@@ -78,7 +78,8 @@ pub(super) async fn measure(
             change,
         )
         .await?;
-    // With a taint that keeps pods away it is another answer, and no pod's beginning makes for more looks.
+    // With a taint that keeps pods away the decision is another one, and no new pod triggers
+    // further reconciles.
     let taint = json!({"key": "k", "effect": "NoExecute"});
     let change = async {
         objects::patch(
@@ -140,7 +141,7 @@ fn name(number: usize) -> String {
     format!("set-{number}")
 }
 
-/// As its kubelet, or kube-controller-manager, would.
+/// Writes the conditions as its kubelet, or kube-controller-manager, would.
 async fn set_conditions(client: &Client, node: &str, conditions: &Value) -> Result<()> {
     let path = format!("/api/v1/nodes/{node}/status");
     let request =
@@ -159,7 +160,7 @@ struct Wakes<'a> {
 }
 
 impl Wakes<'_> {
-    /// Counts the looks that follow a change.
+    /// Counts the reconciles that follow a change.
     async fn after(
         &mut self,
         change: String,

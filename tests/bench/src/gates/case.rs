@@ -19,15 +19,15 @@ use super::{NAMESPACE, NODES};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     Plain,
-    /// The old image ends again and again, and is Ready in between.
+    /// The old image crash-loops, and is Ready in between.
     CrashLoop,
     /// No registry has the new image.
     Missing,
-    /// No node has the new image yet, and it is large.
+    /// No node has the new image yet, and the image is large.
     Pulled,
-    /// The old container takes its time to end.
+    /// The old container takes some time to end.
     PreStop,
-    /// The new container takes its time to be ready.
+    /// The new container takes some time to be ready.
     SlowProbe,
     /// One of three containers changes.
     ThreeContainers,
@@ -35,7 +35,7 @@ pub(super) enum Case {
     KubeletPaused,
 }
 
-/// Nothing compresses them.
+/// Bytes that do not compress.
 const LARGE: usize = 48 << 20;
 /// Moments of a fault are spread over this time from the patch on.
 const LATEST: Duration = Duration::from_millis(3_500);
@@ -69,7 +69,7 @@ impl Case {
         }
     }
 
-    /// Where only the time differs, all are compared.
+    /// If only the time differs, all ways are compared.
     pub(super) fn ways(self) -> &'static [Way] {
         if self == Case::Plain {
             &Way::ALL
@@ -83,7 +83,7 @@ impl Case {
         self != Case::Missing
     }
 
-    /// Names of the image before and after. Each pull needs one of its own.
+    /// Names of the image before and after. Each pull needs an image of its own.
     pub(super) fn images(self, number: usize) -> [String; 2] {
         match self {
             Case::CrashLoop => ["crash:one".to_owned(), "crash:two".to_owned()],

@@ -1,4 +1,4 @@
-//! One change of image on one pod.
+//! One change of a pod's image.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,9 +23,10 @@ use super::case::{Case, large};
 pub(super) enum Way {
     /// It is never closed: the kubelet's own restart, and so the limit.
     Bare,
-    /// When the kubelet has said that it has seen the new image.
+    /// When the kubelet has reported that it has seen the new image.
     Acknowledged,
-    /// The same, and the image changes only when the kubelet itself has said that the pod is not Ready.
+    /// The same, and the image changes only after the kubelet itself has reported that the pod is
+    /// not Ready.
     Dropped,
     /// When the pod's status shows the new container.
     Shown,
@@ -46,23 +47,24 @@ impl Way {
 
 /// The result of a trial.
 pub(super) struct Trial {
-    /// An instant at which the pod was Ready without the new image, after its gate was opened again.
+    /// An instant at which the pod was Ready without the new image, after its gate opened again.
     pub(super) early: Option<String>,
     /// The pod was Ready without the new image behind its closed gate, after it had not been.
     pub(super) repeated: bool,
-    /// From the first patch until the kubelet said that it had seen the image, in seconds.
+    /// From the first patch until the kubelet reported that it had seen the image, in seconds.
     pub(super) acknowledged: f64,
-    /// From the first patch until the pod was Ready with the new image, in seconds; where it becomes so.
+    /// From the first patch until the pod was Ready with the new image, in seconds; `None` if it
+    /// must not become so.
     pub(super) ready: Option<f64>,
 }
 
 const LABEL: &str = "trial";
-/// Also for a container that waits for its turn to crash again.
+/// Long enough also for a container in a crash loop's back-off.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long it is looked whether a pod becomes Ready that must not.
+/// How long to watch that a pod does not become Ready.
 const NEVER: Duration = Duration::from_secs(15);
 
-/// Tries once. All trials of a round patch their pods when the last of them is ready for it.
+/// Runs one trial. All trials of a round patch their pods when the last of them is ready for it.
 pub(super) async fn run(
     site: &Site,
     (case, way): (Case, Way),
@@ -200,8 +202,9 @@ async fn set_status(pods: &Api<Pod>, name: &str, conditions: Value) -> Result<()
         .with_context(|| format!("the status of pod {name}"))
 }
 
-/// After the gate was closed: the first instant at which it is open again and the pod Ready, and its container not of this image;
-/// and whether the pod was Ready like that behind the closed gate, after it had not been.
+/// The first instant after the gate was closed at which the gate is open again, the pod Ready, and
+/// its container not of this image. Also whether the pod was Ready in this state behind the closed
+/// gate, after it had not been Ready.
 fn old_in_service(record: &Record, from: Duration, digest: &str) -> (Option<String>, bool) {
     let is_old = |pod: &PodView| {
         !pod.containers

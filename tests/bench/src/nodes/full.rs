@@ -12,7 +12,7 @@ use super::memory::{self, Resident};
 
 const NAMESPACE: &str = "berth-bench-full";
 const NAME: &str = "full";
-/// A hundred pods start and restart on one kubelet.
+/// Long enough for a hundred pods to start and restart on one kubelet.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Fills a node with a CloneSet of so many pods, changes their image in place, all at once, and has all their containers restarted.
@@ -65,7 +65,7 @@ pub(crate) async fn measure(site: &Site, pods: usize) -> Result<Vec<Resident>> {
     Ok([filled, updated, memory::resident("all restarted")?].concat())
 }
 
-/// Has the daemon stop every container of the node, as requests ask for it.
+/// Makes the daemon stop every container of the node, through requests.
 async fn restart_all(client: &Client) -> Result<()> {
     let pods = objects::list(client, NAMESPACE, kind::POD, &format!("{APP}={NAME}")).await?;
     for name in pods

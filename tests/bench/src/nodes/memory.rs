@@ -12,7 +12,7 @@ pub(crate) struct Resident {
     pub(crate) moment: String,
     /// `VmRSS`, in KiB.
     pub(crate) kib: u64,
-    /// `VmHWM`, the highest that it was, in KiB.
+    /// `VmHWM`, its highest value so far, in KiB.
     pub(crate) peak_kib: u64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn resident(moment: &str) -> Result<Vec<Resident>> {
         if !PROGRAMS.contains(&comm.trim()) {
             continue;
         }
-        // A process may end between two looks.
+        // A process may end between two reads.
         let Ok(status) = fs::read_to_string(entry.path().join("status")) else {
             continue;
         };

@@ -20,7 +20,7 @@ use crate::median::percentiles;
 const REFERENCE: &str = "/usr/lib/cni/host-local";
 const HELD: [u32; 4] = [0, 110, 1000, 10_000];
 const AT_ONCE: usize = 64;
-/// Names that the pods of the calls one by one have in turn.
+/// How many names the pods of the calls have in turn.
 const PODS: usize = 10;
 
 /// The plugin to call, and its configuration.
@@ -32,7 +32,7 @@ pub(crate) enum Way {
     Ours,
     /// Berth's plugin, for pods whose addresses are kept, and so synced to disk.
     OursKept,
-    /// The same, with nothing written through (`sync: never`).
+    /// The same, without any sync to disk (`sync: never`).
     OursKeptUnsynced,
 }
 
@@ -61,7 +61,8 @@ struct Plugin {
     data_dir: PathBuf,
 }
 
-/// Measures all ways with every number of leases, round about, so that a slow moment of the machine hits all alike.
+/// Measures all ways with every number of leases, in turns, so that a slow moment of the machine
+/// affects all alike.
 pub(crate) fn measure(rounds: usize) -> Result<Vec<Figures>> {
     let binaries = workspace_binaries(&["host-local"], true)?;
     let ours = binaries.first().context("no host-local was built")?;
@@ -119,7 +120,8 @@ pub(crate) fn measure(rounds: usize) -> Result<Vec<Figures>> {
 }
 
 impl Plugin {
-    /// Makes leases as the reference writes them, and calls once, so that ours has its index.
+    /// Makes leases in the reference's form, and makes one call, so that Berth's plugin has its
+    /// index.
     fn fill(&self) -> Result<()> {
         let held = self.held;
         let leases = self.data_dir.join("net");
@@ -185,7 +187,7 @@ impl Plugin {
         Ok(time)
     }
 
-    /// ADDs of 64 callers at once: how many a second, and the p99.
+    /// ADDs of 64 callers at once: their number a second, and the p99.
     fn at_once(&self, each: usize) -> Result<[f64; 2]> {
         let times = Mutex::new(Vec::new());
         let begun = Instant::now();
@@ -236,7 +238,7 @@ fn line(figures: &Figures) -> String {
     )
 }
 
-/// The table for people.
+/// The table of the figures.
 pub(crate) fn text(figures: &[Figures]) -> String {
     let mut text =
         String::from("\nhost-local, milliseconds from the start of the program to its end:\n");

@@ -1,4 +1,4 @@
-//! How long a change of image takes, three ways.
+//! How long a change of image takes in three ways.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,8 @@ impl Way {
     }
 }
 
-/// Images are only ever used once: the kubelet holds a container back that restarts again and again.
+/// Images are used only once, because the kubelet holds back a container that restarts again and
+/// again.
 fn tag(way: Way, round: usize) -> String {
     format!("hello:{}-{round}", way.name().replace(' ', "-"))
 }

@@ -1,4 +1,4 @@
-//! The figures for people.
+//! The tables of the figures.
 
 use std::fmt::Write;
 

@@ -21,12 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The kubelet waits longer with each restart of a container.
 const ROUNDS: usize = 2;
 
-/// One end of a leader.
+/// One end of a leader, and the takeover.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Taken {
     /// How it ended.
     pub(crate) way: &'static str,
-    /// Until a pod is there that it would have made.
+    /// Seconds until the next leader has created a pod.
     pub(crate) seconds: f64,
 }
 

@@ -124,7 +124,8 @@ impl Requests {
         }
     }
 
-    /// All that change something, whether the apiserver carried them out or not. A lease is renewed by the clock, and is left out.
+    /// All requests that change something, also refused ones. Renewals of a lease come by the
+    /// clock, and are left out.
     pub(crate) fn writes(&self) -> u64 {
         let counts = |key: &str| {
             key.split_once(' ')
@@ -138,7 +139,7 @@ impl Requests {
     }
 }
 
-/// The log, read from where it was read to before.
+/// The log, read from the end of the last read.
 pub(crate) struct Log {
     path: PathBuf,
     position: u64,
@@ -160,7 +161,7 @@ impl Log {
         let mut reader = BufReader::new(file);
         reader.seek(SeekFrom::Start(self.position))?;
         let mut line = String::new();
-        // A last line without its end is read the next time.
+        // A last line without its end is read at the next call.
         while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
             self.position += line.len() as u64;
             requests.count(&line, user);

@@ -24,13 +24,14 @@ use super::stage::{NAMESPACE, PATIENCE, Stage};
 /// How often the controller's reaction to a CloneSet is checked. The measured time is that of the
 /// watch's event.
 const LOOK: Duration = Duration::from_millis(2);
-/// Between two changes.
+/// The pause between two changes.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// When each revision was seen, by the name of the CloneSet that owns it; the latest counts.
 type Seen = Arc<Mutex<BTreeMap<String, Timestamp>>>;
 
-/// A change of a small CloneSet: when it was asked for, when the apiserver had it, and when there was a revision of it.
+/// A change of a small CloneSet: the times of the request, of the apiserver's answer, and of its
+/// revision.
 struct Change {
     asked: Timestamp,
     answered: Timestamp,
@@ -96,7 +97,7 @@ impl Small {
         })
     }
 
-    /// Changes one after the other until the large CloneSet is done with its change of image.
+    /// Changes one after the other until the large CloneSet has finished its change of image.
     pub(crate) async fn beside(
         &mut self,
         stage: &mut Stage,
@@ -178,7 +179,7 @@ fn acted_on(changes: &[Change], requests: &Requests) -> Result<Vec<f64>> {
     changes.iter().map(of_change).collect()
 }
 
-/// Notes every revision that is made from now on.
+/// Records every revision that is created from now on.
 async fn watch(stage: &Stage, seen: Seen) -> Result<()> {
     let revisions: Api<ControllerRevision> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let listed = revisions

@@ -1,4 +1,4 @@
-//! The limit: the same writes as Berth's, sent by a bare loop that decides nothing.
+//! The limit: the same writes as Berth's, sent by a bare loop without decisions.
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ struct Loop {
     /// Counts the events of the store.
     news: watch::Receiver<u64>,
     wanted: usize,
-    /// So many pods are updated at once.
+    /// How many pods are updated at once.
     at_once: usize,
 }
 
-/// Runs the loop through the phases that it knows.
+/// Runs the loop through the phases that it supports.
 pub(crate) async fn run(stage: &mut Stage, options: &Options, round: usize) -> Result<Vec<Phase>> {
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
@@ -108,7 +108,7 @@ impl Loop {
             .await
     }
 
-    /// A pod with its gates, until it is ready: two writes.
+    /// Creates a pod with its gates, and waits until it is ready: two writes.
     async fn create(&self, number: usize) -> Result<()> {
         let set = objects::clone_set("floor", 1, "web:1", &json!({}));
         let gates: Vec<_> = GATES
@@ -131,7 +131,7 @@ impl Loop {
             .await
     }
 
-    /// A change of image in place, until the pod is ready: three writes.
+    /// Changes an image in place, and waits until the pod is ready: three writes.
     async fn update(&self, number: usize, image: &str) -> Result<()> {
         self.set_gates(number, &GATES[..1], false).await?;
         let patch = json!({"spec": {"containers": [{"name": CONTAINER, "image": image}]}});

@@ -86,7 +86,7 @@ pub(crate) async fn run(
         phases.push(many::update(stage, &program, options, subject).await?);
     }
 
-    // The restart ends with the first decision: that one pod is to go.
+    // The restart ends with the first decision: to delete one pod.
     program.stop().await?;
     let fewer = pods - 1;
     let wish = json!({"spec": {"replicas": fewer}});
@@ -96,7 +96,7 @@ pub(crate) async fn run(
     program = Program::start(recipe, stage, ports)?;
     // Usage of a process before this moment does not count.
     let phase = begin(stage, Some(&program)).await?;
-    // Some controllers have webhooks without which nothing can be changed.
+    // Some controllers have webhooks that must run before any change.
     let deadline = Instant::now() + PATIENCE;
     while !wished
         && let Err(error) =
@@ -147,7 +147,7 @@ pub(crate) async fn run(
 async fn warm_up(stage: &Stage) -> Result<()> {
     let set = objects::clone_set("first", 1, "first:1", &json!({}));
     let deadline = Instant::now() + Duration::from_secs(180);
-    // Its webhooks may have to come up first.
+    // Its webhooks may have to start first.
     while let Err(error) = objects::create(&stage.client, NAMESPACE, &set).await {
         ensure!(
             Instant::now() < deadline,

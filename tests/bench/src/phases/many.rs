@@ -20,7 +20,7 @@ fn name(number: usize) -> String {
     format!("many-{number}")
 }
 
-/// Creates the CloneSets, and holds them for a while.
+/// Creates the CloneSets, and keeps them for a while.
 pub(crate) async fn create(
     stage: &mut Stage,
     program: &Program,
@@ -81,7 +81,7 @@ pub(crate) async fn update(
     Ok(Phase { each, ..phase })
 }
 
-/// Waits for all, and says after how many seconds each was done.
+/// Waits for all, and returns after how many seconds each was done.
 async fn all_done(stage: &Stage, sets: usize) -> Result<Vec<f64>> {
     let begun = Instant::now();
     let waits = (0..sets).map(|number| async move {

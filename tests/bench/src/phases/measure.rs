@@ -16,16 +16,16 @@ pub(crate) struct Phase {
     pub(crate) subject: String,
     pub(crate) round: usize,
     pub(crate) name: &'static str,
-    /// Pods that it was about; 0 where it was about none.
+    /// The pods of the phase; 0 without pods.
     pub(crate) pods: usize,
-    /// Seconds after the subject's own beginning.
+    /// Seconds from the subject's own start to the beginning of the phase.
     pub(crate) began: f64,
     pub(crate) seconds: f64,
     /// CPU seconds of the subject.
     pub(crate) cpu: f64,
-    /// Of the subject at the end, KiB.
+    /// Resident memory of the subject at the end, KiB.
     pub(crate) resident: u64,
-    /// Of the subject at most, KiB.
+    /// Peak memory of the subject, KiB.
     pub(crate) peak: u64,
     pub(crate) apiserver_cpu: f64,
     pub(crate) etcd_cpu: f64,
@@ -33,7 +33,7 @@ pub(crate) struct Phase {
     pub(crate) reconciles: u64,
     pub(crate) requests: Requests,
     pub(crate) writes: u64,
-    /// Where it was about several CloneSets, the seconds until each was done.
+    /// With several CloneSets, the seconds until each was done.
     pub(crate) each: Vec<f64>,
 }
 

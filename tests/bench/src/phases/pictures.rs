@@ -11,7 +11,7 @@ use crate::plot::{self, Series, Titles};
 
 const MIB: f64 = 1024.0;
 
-/// Writes them, and gives their names.
+/// Writes the pictures, and returns their names.
 pub(crate) fn write(figures: &Figures, json: &Path) -> Result<Vec<PathBuf>> {
     let memory = json.with_extension("memory.svg");
     let titles = Titles {
@@ -72,7 +72,7 @@ fn subjects(figures: &Figures) -> Vec<&str> {
     distinct(figures.phases.iter().map(|phase| phase.subject.as_str()))
 }
 
-/// Of the first round.
+/// The memory of the first round.
 fn resident(figures: &Figures) -> Vec<Series> {
     let line = |life: &super::Life| Series {
         name: life.subject.clone(),

@@ -8,20 +8,20 @@ use serde::Serialize;
 /// The memory and the usage of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Used {
-    /// CPU seconds since its start, its own and the kernel's for it.
+    /// CPU seconds since its start, in user space and in the kernel.
     pub(crate) cpu: f64,
     /// Resident memory, KiB.
     pub(crate) resident: u64,
     /// Its memory that is no file's: heap and stacks, KiB.
     pub(crate) anonymous: u64,
-    /// The most that it was since the last [`forget_peak`], KiB.
+    /// Its peak since the last [`forget_peak`], KiB.
     pub(crate) peak: u64,
 }
 
 /// Linux counts CPU time for user space in hundredths of a second, on every architecture that Kubernetes runs on.
 const TICKS: f64 = 100.0;
 
-/// Looks at a process.
+/// Reads the usage of a process.
 pub(crate) fn used(pid: u32) -> Result<Used> {
     let read = |file: &str| {
         fs::read_to_string(format!("/proc/{pid}/{file}"))
@@ -37,14 +37,14 @@ pub(crate) fn used(pid: u32) -> Result<Used> {
     })
 }
 
-/// Lets the peak of a process begin anew.
+/// Resets the peak of a process.
 pub(crate) fn forget_peak(pid: u32) {
-    // Where it is not allowed, the peak is that since the process's start: said in the table's head.
+    // If that is not allowed, the peak counts from the process's start, as the table's head says.
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
 fn cpu(stat: &str) -> Option<f64> {
-    // The name, in brackets, may hold anything.
+    // The name, in brackets, may contain any characters.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
     Some(ticks / TICKS)

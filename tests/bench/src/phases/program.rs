@@ -44,14 +44,15 @@ pub(crate) fn berth(binary: &Path) -> Vec<String> {
         .collect()
 }
 
-/// A controller that was started. It is killed with this value.
+/// A running controller. It is killed when this value is dropped.
 pub(crate) struct Program {
     child: Child,
     metrics: u16,
     followed: JoinHandle<()>,
 }
 
-/// The ports of a controller, the same in all its lives: objects in the cluster hold the webhooks'.
+/// The ports of a controller, the same in all its lives, because objects in the cluster contain the
+/// webhooks' ports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
     metrics: u16,
@@ -69,7 +70,7 @@ impl Ports {
         })
     }
 
-    /// Ports that are free, and the way from the apiserver to the webhooks.
+    /// Ports that are free, and a relay from the apiserver to the webhooks.
     pub(crate) fn open(stage: &Stage) -> Result<Self> {
         let ports = Self::inside()?;
         stage.cluster.expose(ports.webhook)?;
@@ -97,9 +98,9 @@ impl Ports {
 /// Where a controller runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
-    /// On the host: ways lead there, and one from the apiserver to the webhooks.
+    /// On the host. Relays lead to the apiserver, and one leads from the apiserver to the webhooks.
     Host,
-    /// Beside the apiserver, which reaches the webhooks as it would a pod's, with nothing in between.
+    /// Beside the apiserver, which reaches the webhooks directly, as it would a pod's.
     Inside,
 }
 
@@ -171,7 +172,7 @@ impl Program {
         self.child.id().context("the controller has ended")
     }
 
-    /// Asks it to end, and waits for that.
+    /// Sends it SIGTERM, and waits for its end.
     pub(crate) async fn stop(mut self) -> Result<()> {
         let id = self.id()?.to_string();
         ensure!(
@@ -193,7 +194,7 @@ impl Program {
         Ok(self.used()?.resident)
     }
 
-    /// Waits until Berth says that it is ready.
+    /// Waits until Berth reports itself ready.
     pub(crate) async fn until_ready(&self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -219,14 +220,14 @@ impl Program {
             .unwrap_or(0)
     }
 
-    /// How often one of its controllers has looked at an object.
+    /// How often one of its controllers has reconciled an object.
     pub(crate) async fn reconciles_of(&self, controller: &str) -> Result<u64> {
         let name = format!("controller_runtime_reconcile_total{{controller=\"{controller}\"");
         sum_of(&self.metrics().await?, |line| line.starts_with(&name))
             .with_context(|| format!("it does not tell of the reconciles of {controller}"))
     }
 
-    /// How many of its writes it has not seen yet, as far as it knows.
+    /// How many of its writes it still expects to see, by its own metrics.
     pub(crate) async fn awaited(&self) -> Result<usize> {
         let awaited = sum(&self.metrics().await?, "berth_awaited_writes");
         Ok(usize::try_from(
@@ -249,7 +250,7 @@ impl Program {
     }
 }
 
-/// The sum of a metric over all its labels; nothing where there is none.
+/// The sum of a metric over all its labels; `None` without this metric.
 fn sum(metrics: &str, name: &str) -> Option<u64> {
     sum_of(metrics, |line| {
         line.strip_prefix(name)

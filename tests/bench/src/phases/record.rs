@@ -23,7 +23,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// It begins now.
+    /// A record that begins now.
     pub(crate) fn begin() -> Arc<Self> {
         Arc::new(Self {
             begun: Instant::now(),
@@ -36,7 +36,7 @@ impl Record {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// Looks at a process until it ends.
+    /// Reads a process's memory until the process ends.
     pub(crate) fn follow(self: &Arc<Self>, pid: u32) -> JoinHandle<()> {
         let record = Arc::clone(self);
         tokio::spawn(async move {

@@ -22,11 +22,11 @@ use super::record::Record;
 
 /// The user whose requests the audit log is read for. Other users' writes do not count.
 pub(crate) const USER: &str = "bench:subject";
-/// Where the pods are.
+/// The namespace of the pods.
 pub(crate) const NAMESPACE: &str = "bench";
-/// Where a controller has its lease and its certificates.
+/// The namespace of a controller's lease and certificates.
 pub(crate) const SYSTEM: &str = "kruise-system";
-/// How long anything may take.
+/// How long any step may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// A control plane with simulated nodes.
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
     /// An administrator, whose requests are not counted.
     pub(crate) client: Client,
-    /// Of [`USER`].
+    /// The kubeconfig of [`USER`].
     pub(crate) kubeconfig: PathBuf,
     /// The subject's memory over time.
     pub(crate) record: Arc<Record>,
@@ -103,7 +103,8 @@ impl Stage {
         .await
     }
 
-    /// The same, with kube-controller-manager: it collects garbage, and the nodes' leases are renewed for it.
+    /// The same, with kube-controller-manager: it collects garbage, and the nodes renew their
+    /// leases for it.
     pub(crate) async fn with_controllers(
         simnode: &Path,
         nodes: usize,
@@ -137,7 +138,7 @@ impl Stage {
                 audit,
                 ..ClusterOptions::default()
             })?;
-            // Their work, and the CPU that it takes, are none of the subject's.
+            // Their work and CPU must not count for the subject.
             cluster.kill(Component::Scheduler)?;
             if !controllers {
                 cluster.kill(Component::ControllerManager)?;
@@ -166,7 +167,7 @@ impl Stage {
         let mut config =
             kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
-        // The transport that controllers have: small writes are sent at once.
+        // The transport of controllers: small writes are sent at once.
         let client =
             berth_runtime::client::connect(config, berth_runtime::metrics::Metrics::new(|_| {}))?;
         let account =
@@ -236,15 +237,16 @@ impl Stage {
         Ok(file)
     }
 
-    /// How many pods there are.
+    /// The number of pods.
     pub(crate) async fn pods(&self) -> Result<usize> {
         self.count(&format!("/api/v1/namespaces/{NAMESPACE}/pods"))
             .await
     }
 
-    /// How many objects there are at a path.
+    /// The number of objects at a path.
     pub(crate) async fn count(&self, path: &str) -> Result<usize> {
-        // From the apiserver's cache, and one object of it: the count of the rest comes along.
+        // From the apiserver's cache, with a limit of one object: the answer has the number of the
+        // others.
         let request = http::Request::get(format!("{path}?limit=1")).body(Vec::new())?;
         let list: Value = self.client.request(request).await?;
         let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);

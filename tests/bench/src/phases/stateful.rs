@@ -32,7 +32,7 @@ fn manifest(pods: usize) -> Value {
     })
 }
 
-/// Creates it, updates it in place and by new pods, and takes its pods away.
+/// Creates the set, updates it in place and by new pods, and deletes its pods.
 pub(super) async fn run(
     stage: &mut Stage,
     program: &Program,

@@ -1,4 +1,4 @@
-//! The figures for people.
+//! The tables of the figures.
 
 use std::fmt::Write;
 
@@ -104,7 +104,7 @@ fn subject_table(figures: &Figures, subject: &str, text: &mut String) {
     }
 }
 
-/// Berth beside the others.
+/// Compares Berth with the others.
 fn compare(figures: &Figures, text: &mut String) {
     let seconds = |subject, name| Of::new(figures, subject, name).median(|phase| phase.seconds);
     let cpu = |subject, name| Of::new(figures, subject, name).median(|phase| phase.cpu);

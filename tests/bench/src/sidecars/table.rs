@@ -1,4 +1,4 @@
-//! The figures for people.
+//! The tables of the figures.
 
 use std::fmt::Write;
 
@@ -50,7 +50,8 @@ pub(super) fn text(figures: &Figures) -> String {
     );
     for update in &figures.updates {
         let ([pods, statuses, own, others], phase) = (writes(update), &update.phase);
-        // The pod was changed by another, its kubelet as a rule, since it was seen. They are among the writes before.
+        // Another writer, mostly the kubelet, changed the pod since the controller saw it. These
+        // requests are among the writes above.
         let conflicts = phase.requests.refused.get(&409).copied().unwrap_or(0);
         let per_pod = |count: u64| count as f64 / phase.pods as f64;
         let _ = writeln!(

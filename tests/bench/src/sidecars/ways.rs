@@ -1,4 +1,4 @@
-//! All pods' sidecars get another image, in each of the ways that there are.
+//! All pods' sidecars get another image, in each of the ways.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) enum Way {
 }
 
 pub(super) const ALL: [Way; 3] = [Way::Cold, Way::Native, Way::Hot];
-/// The first time a pod is updated its condition changes, and later not.
+/// A pod's condition changes at its first update, and not later.
 const TIMES: [(&str, &str); 2] = [("first", "sidecar:2"), ("again", "sidecar:3")];
 
 impl Way {

@@ -14,32 +14,32 @@ use super::PARALLEL;
 use super::count::Counts;
 use crate::phases::{NAMESPACE, Stage};
 
-/// At the end of each hour.
+/// The replicas at the end of each hour.
 const REPLICAS: usize = 3;
-/// Every so many-th CloneSet's pods have claims.
+/// Every so-many-th CloneSet's pods have claims.
 const CLAIMS: usize = 10;
 /// The number of old revisions to keep.
 const HISTORY: usize = 3;
-/// At most so many jobs pull at a time.
+/// The maximum number of jobs that pull at a time.
 const JOBS: usize = 10;
 pub(crate) const JOB: &str = "apps.kruise.io/v1beta1/ImagePullJob";
-/// Until all CloneSets have come to rest.
+/// The time until all CloneSets are at rest.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Something that happens.
+/// A change of the cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     Scale(usize, usize),
     Image(usize, u32),
     /// A user requests the deletion of the n-th pod of a CloneSet.
     Ask(usize, usize),
-    /// It is deleted by somebody else.
+    /// A user deletes the pod.
     Delete(usize, usize),
-    /// A CloneSet is deleted and made anew.
+    /// A CloneSet is deleted and created anew.
     Renew(usize),
     /// A job pulls an image to all nodes, or another one than before.
     Pull(usize, u32),
-    /// It is deleted.
+    /// The job is deleted.
     PullNoMore(usize),
     /// A node is deleted with its pods, and comes back.
     Lose(usize),
@@ -92,7 +92,7 @@ impl Churn {
         let deadline = Instant::now() + PATIENCE;
         let nodes = loop {
             let made = objects::list(&client, "", "v1/Node", "").await?;
-            // The server reads the kind's definition anew when the controller has changed it.
+            // The server reads the kind's definition anew after the controller has changed it.
             let asked = objects::list(&client, "", kind::NODE_IMAGE, "")
                 .await
                 .unwrap_or_default();
@@ -132,7 +132,7 @@ impl Churn {
         }
     }
 
-    /// Lets it happen.
+    /// Carries out the change.
     pub(crate) async fn apply(&self, change: Change) -> Result<()> {
         let set = |set: usize, patch: Value| async move {
             objects::patch(&self.client, NAMESPACE, kind::CLONE_SET, &name(set), &patch)
@@ -220,7 +220,7 @@ impl Churn {
         self.unless_there(objects::create(&self.client, "", &again).await.map(|_| ()))
     }
 
-    /// The n-th pod of a CloneSet that is not on its way out.
+    /// The n-th pod of a CloneSet that is not terminating.
     async fn pod(&self, set: usize, at: usize) -> Result<Option<String>> {
         let pods = objects::list(
             &self.client,
@@ -252,7 +252,7 @@ impl Churn {
         )
     }
 
-    /// Changes cross each other.
+    /// Changes may conflict with each other.
     fn unless_gone(&self, done: Result<()>) -> Result<()> {
         unless(done, 404)
     }
@@ -261,7 +261,8 @@ impl Churn {
         unless(done, 409)
     }
 
-    /// Brings all to the state of every hour's end, and waits for it: no job is left, and each CloneSet has its replicas.
+    /// Brings all to the state of every hour's end, and waits for it: no job is left, and each
+    /// CloneSet has its replicas.
     pub(crate) async fn settle(&self, hour: usize) -> Result<()> {
         for job in 0..JOBS {
             self.delete(&job_path(job)).await?;
@@ -298,7 +299,7 @@ impl Churn {
         let wanted = Counts {
             pods: self.sets * REPLICAS,
             claims: with_claims * REPLICAS,
-            // Of a history the newest are kept, beside the one in use.
+            // The newest revisions of a history are kept, beside the one in use.
             revisions: counts.revisions.min(self.sets * (HISTORY + 1)),
             node_images: self.nodes.len(),
             entries: 0,

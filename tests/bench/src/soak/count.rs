@@ -1,4 +1,4 @@
-//! How many objects there are.
+//! The numbers of objects.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(crate) struct Counts {
     /// Images and pods that NodeImages name.
     pub(crate) entries: usize,
     pub(crate) jobs: usize,
-    /// Writes that the controller keeps in mind.
+    /// Writes that the controller still expects to see.
     pub(crate) awaited: usize,
 }
 
@@ -47,7 +47,7 @@ impl Counts {
         ]
     }
 
-    /// Counts.
+    /// Counts the objects.
     pub(crate) async fn take(stage: &Stage, program: &Program) -> Result<Self> {
         let client = &stage.client;
         let count = async |kind: &str| {

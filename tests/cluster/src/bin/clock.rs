@@ -2,8 +2,9 @@
 //! the file contains, which may change at any time; without the file it is the machine's own. Its
 //! monotonic clock is left alone, as it is when a user sets a clock.
 //!
-//! Nothing can be preloaded into a static program, and it asks the kernel's page (the vDSO) for the time, not the kernel. So
-//! this traces it: it hides that page when the program begins, and then sets the answer of each `clock_gettime`.
+//! Nothing can be preloaded into a static program, and it reads the time from the kernel's page
+//! (the vDSO), not by a call. So this traces the program: it hides that page when the program
+//! begins, and then sets the answer of each `clock_gettime`.
 
 use std::{
     env,
@@ -27,7 +28,7 @@ use nix::{
 };
 
 const USAGE: &str = "usage: clock FILE PROGRAM [ARGUMENT…]";
-/// In the place of the file: this process is to be traced, and then to be the program.
+/// In place of the file: this process becomes traced, and then becomes the program.
 const TRACED: &str = "--traced";
 /// The size of a word on the stack.
 const WORD: u64 = 8;
@@ -74,7 +75,8 @@ fn begin(child: Pid) -> Result<()> {
     Ok(ptrace::syscall(child, None)?)
 }
 
-/// On the stack are the number of arguments, the arguments, the environment, and then pairs of which one is the page's.
+/// The stack holds the number of arguments, the arguments, the environment, and then pairs, one of
+/// which has the address of the page.
 fn hide_page(child: Pid) -> Result<()> {
     let stack = ptrace::getregs(child)?.rsp;
     let word = |address: u64| anyhow::Ok(ptrace::read(child, address as AddressType)? as u64);
@@ -95,7 +97,7 @@ fn hide_page(child: Pid) -> Result<()> {
     }
 }
 
-/// Follows the program and its threads to its end.
+/// Traces the program and its threads until the end.
 fn follow(child: Pid, file: &Path) -> Result<ExitCode> {
     loop {
         let (stopped, signal) = match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::__WALL))? {
@@ -120,12 +122,12 @@ fn follow(child: Pid, file: &Path) -> Result<ExitCode> {
     }
 }
 
-/// Sets the time of day that the kernel is about to give.
+/// Sets the time of day that the kernel is about to return.
 fn set_answer(thread: Pid, file: &Path) -> Result<()> {
     let registers = ptrace::getregs(thread)?;
     let asked = (registers.orig_rax, registers.rdi)
         == (libc::SYS_clock_gettime as u64, libc::CLOCK_REALTIME as u64);
-    // Before the call there is an error where the answer will be.
+    // Before the call the register of the answer holds an error.
     if !asked || registers.rax != 0 {
         return Ok(());
     }

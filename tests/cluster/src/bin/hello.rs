@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a client may keep a connection without a word.
+/// How long a client may keep a connection without a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {

@@ -16,7 +16,7 @@ const DAEMON: &str = "log";
 const JOB: &str = "once";
 const REQUEST: &str = "restart";
 
-/// A pod, as far as it is to be the same.
+/// The identity of a pod, for comparisons.
 #[derive(Debug, Clone, PartialEq)]
 struct Pod {
     name: String,

@@ -7,17 +7,17 @@ use super::verify::Verified;
 use crate::outage::Requests;
 use crate::record::{Change, PodView, Record, seconds};
 
-/// All that was seen of a rollout.
+/// The observations of a rollout.
 pub struct Evidence<'a> {
-    /// Of the pods.
+    /// The record of the pods.
     pub record: &'a Record,
-    /// Of a client.
+    /// The requests of a client.
     pub asked: &'a Requests,
     /// When the image was changed.
     pub from: Duration,
     /// When the workload's status said that all is done.
     pub to: Duration,
-    /// By pod uid.
+    /// Keyed by the pod's uid.
     pub verified: BTreeMap<String, Verified>,
 }
 
@@ -32,9 +32,9 @@ pub struct Fate {
     pub restarts: i32,
     /// The answers of the pods, in order.
     pub answers: Vec<String>,
-    /// Without an answer over HTTP.
+    /// The time without an answer over HTTP.
     pub silent: Duration,
-    /// Not ready, or held by a gate, or gone.
+    /// The time not ready, or held by a gate, or gone.
     pub out_of_service: Duration,
     /// The image of the pod after.
     pub verified: Verified,
@@ -158,7 +158,7 @@ impl Evidence<'_> {
     }
 }
 
-/// When the record first shows a pod like this.
+/// When the record first shows such a pod.
 fn first(record: &Record, like: impl Fn(&PodView) -> bool) -> Option<Duration> {
     let is_like = |change: &Change| matches!(change, Change::Is(pod) if like(pod));
     record

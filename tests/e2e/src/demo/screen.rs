@@ -8,7 +8,7 @@ use super::report::aligned;
 use crate::outage::Requests;
 use crate::record::{PodView, seconds};
 
-/// Where the live table is.
+/// The live table's place on the terminal.
 pub struct Screen {
     terminal: bool,
     /// Lines that the next table is written over.
@@ -92,7 +92,7 @@ impl Screen {
         out.flush()
     }
 
-    /// Leaves the table where it is.
+    /// Leaves the table on the terminal.
     pub fn leave(&mut self) {
         self.height = 0;
         self.said.clear();

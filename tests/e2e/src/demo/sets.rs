@@ -21,7 +21,7 @@ const SETS: [(&str, &str); 2] = [
 ];
 const INJECTED: &str = "kruise.io/injected-persistent-pod-state";
 
-/// A pod, as far as it is to be the same again.
+/// The identity of a pod, for comparisons.
 #[derive(Debug, Clone, PartialEq)]
 struct Pod {
     uid: String,
@@ -32,7 +32,8 @@ struct Pod {
     pinned_by: String,
 }
 
-/// Makes both sets, deletes their pods, updates them by new ones, and shows each pod before and after.
+/// Creates both sets, deletes their pods, updates them by new ones, and shows each pod before and
+/// after.
 ///
 /// # Errors
 /// A pod did not come back to its node, with its claim, and, on a cluster of the demo's own, with its IP.
@@ -109,7 +110,7 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
 fn manifest(of_kind: &str, name: &str, image: &str) -> Value {
     let clone_set = objects::clone_set(name, PODS, image, &json!({}));
     let mut template = clone_set["spec"]["template"].clone();
-    // The pods have nothing to end in order.
+    // The pods' processes need no time to end.
     template["spec"]["terminationGracePeriodSeconds"] = 1.into();
     template["metadata"]["annotations"] = json!({"io.kubernetes.cri/reserved-ip-duration": "10"});
     let claim = json!({
@@ -130,7 +131,8 @@ fn manifest(of_kind: &str, name: &str, image: &str) -> Value {
     })
 }
 
-/// Waits until all pods are other ones than before, of the last template, ready, and recorded where they are; gives them by name.
+/// Waits until all pods are new ones of the last template, ready, and recorded on their nodes;
+/// returns them by name.
 async fn recorded(
     site: &Site,
     namespace: &str,

@@ -18,14 +18,14 @@ pub enum Verified {
         /// pod that was never updated in place.
         by: String,
     },
-    /// The node knows the wanted image by other ids: a tag moved.
+    /// The node knows the wanted image by other ids, because a tag moved.
     Differs {
         /// The id that runs.
         runs: String,
         /// The ids of the wanted image.
         wanted: Vec<String>,
     },
-    /// The node has said nothing about the wanted image.
+    /// The node has not reported the wanted image.
     Unknown,
 }
 

@@ -135,7 +135,7 @@ async fn done(site: &Site, namespace: &str, updated: i64) -> Result<Value> {
     .await
 }
 
-/// A pod, as far as it is to be the same.
+/// The identity of a pod, for comparisons.
 struct Pod {
     subset: String,
     node: String,

@@ -1,4 +1,4 @@
-//! Three clusters that reach each other's apiservers through valves, which can be shut.
+//! Three clusters that reach each other's apiservers through valves, which a test can shut.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use kube::core::Status;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// The names that the clusters call each other by.
+/// The names of the clusters in each other's kubeconfigs.
 pub(crate) const NAMES: [&str; 3] = ["kind-red", "kind-blue", "kind-green"];
 pub(crate) const BUDGET: &str = "policy.kruise.io/v1alpha1/DistributedPodDisruptionBudget";
-/// How long anything may take on a busy machine. Nothing is asserted about time.
+/// How long any step may take on a busy machine. The tests check no times.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// Where all that is tested is.
+/// The namespace of all tested objects.
 pub(crate) const NAMESPACE: &str = "shop";
 /// The account that the others read by.
 const READER: &str = "budget-reader";
@@ -149,7 +149,7 @@ impl Place {
         )?)
     }
 
-    /// A client that has this token, and nothing else.
+    /// A client with this token alone.
     pub(crate) async fn client_of(&self, token: &str) -> Result<Client> {
         let mut kubeconfig = self.admin()?;
         for user in &mut kubeconfig.auth_infos {
@@ -163,7 +163,7 @@ impl Place {
         Ok(Client::try_from(config)?)
     }
 
-    /// Gives the controllers here the kubeconfig of all others.
+    /// Gives the controllers here the kubeconfig of all other clusters.
     fn link(&mut self, users: &BTreeMap<&'static str, Reader>) -> Result<()> {
         let cluster = self.site.cluster().context("there is no cluster")?.clone();
         let (mut clusters, mut accounts, mut contexts) = (Vec::new(), Vec::new(), Vec::new());
@@ -185,7 +185,7 @@ impl Place {
             "stringData": {"kubeconfig": kubeconfig.to_string()},
         });
         cluster.kubectl_with(&["apply", "-f", "-"], Some(&secret.to_string()))?;
-        // A mounted Secret shows a minute later; pods that begin now have it at once.
+        // A mounted Secret changes a minute later; new pods have it at once.
         let restart = [
             "rollout",
             "restart",
@@ -206,7 +206,7 @@ impl Place {
         Ok(())
     }
 
-    /// Nothing comes from that cluster any more.
+    /// Cuts the link: no more bytes come from that cluster.
     pub(crate) fn cut(&self, other: &str) -> Result<()> {
         self.links
             .get(other)
@@ -326,7 +326,7 @@ impl Place {
     }
 }
 
-/// Whether a pod is ready and does not go.
+/// Whether a pod is ready and not terminating.
 pub(crate) fn serves(pod: &Value) -> bool {
     pod["metadata"]["deletionTimestamp"].is_null()
         && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")

@@ -62,7 +62,7 @@ pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
             ensure!(may(verb, what).contains("no"), "{verb} {what}");
         }
     }
-    // And really, by the token itself.
+    // And with real requests, by the token itself.
     place.deployed("read", 1).await?;
     place
         .budget("read", &[], json!({"minAvailable": 1}))
@@ -83,7 +83,7 @@ pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// foo of one cluster counts bar of another, which knows nothing of that.
+/// The budget foo of one cluster counts bar of another, which does not count foo.
 pub(crate) async fn one_way(places: &Places) -> Result<()> {
     let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
     red.deployed("foo", 2).await?;
@@ -111,7 +111,7 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     red.allows("foo", 1).await?;
-    // Where bar has one less, none of foo may go.
+    // If bar has one pod less, none of foo may be evicted.
     blue.site.kubectl(&[
         "scale",
         "deployment",
@@ -213,7 +213,8 @@ pub(crate) async fn lies(places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// foo and bar of two clusters count each other: asked at the same moment, never does a pod of each go.
+/// foo and bar of two clusters count each other: at requests at the same moment, never is a pod of
+/// each evicted.
 pub(crate) async fn mutual(places: &Places) -> Result<()> {
     const FOO: &str = "mutual-foo";
     const BAR: &str = "mutual-bar";
@@ -247,7 +248,7 @@ pub(crate) async fn mutual(places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the condition Federated has these words.
+/// Waits until the message of the condition Federated contains these words.
 async fn told(place: &Place, app: &str, words: &str) -> Result<()> {
     let is_told = |budget: &Value| {
         condition(budget, "Federated").is_some_and(|told| {
@@ -314,7 +315,7 @@ async fn drained(place: &Place) -> Result<()> {
     place.allows("ring", 1).await.map(drop)
 }
 
-/// Ends when two have no ready pod, seen twice.
+/// Ends when two have no ready pod in two reads.
 async fn two_are_down(places: &Places) -> Result<String> {
     let mut before = BTreeSet::new();
     loop {
@@ -363,13 +364,13 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     blue.allows("cut", 2).await?;
     red.heal("kind-blue")?;
     red.allows("cut", 2).await?;
-    // With a floor there, some may go here though the link is cut.
+    // With a floor there, some pods may be evicted here although the link is cut.
     let floor = |pods: usize| json!({"spec": {"floor": pods}});
     objects::patch(blue.client(), NAMESPACE, BUDGET, "cut", &floor(2)).await?;
     let is_told = |budget: &Value| budget["status"]["floor"]["pods"] == 2;
     objects::until(blue.client(), NAMESPACE, BUDGET, "cut", PATIENCE, is_told).await?;
     blue.allows("cut", 1).await?;
-    // It is read every two seconds.
+    // The controller reads it every two seconds.
     tokio::time::sleep(Duration::from_secs(8)).await;
     red.cut("kind-blue")?;
     red.allows("cut", 1).await?;

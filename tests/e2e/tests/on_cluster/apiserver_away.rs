@@ -24,7 +24,7 @@ const LIMITS: Limits = Limits {
     kept: None,
 };
 
-/// How an apiserver is away.
+/// The way in which an apiserver is away.
 #[derive(Debug, Clone, Copy)]
 enum Away {
     /// Killed, and started again.
@@ -129,7 +129,7 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits until each node has the image. Only the nodes can be asked.
+/// Waits until each node has the image. Only the nodes can show that.
 async fn pulled(case: &Case, image: &Pushed) -> Result<()> {
     let name = image.name.clone();
     pulls::until_so(case, "every node has the image", move |cluster| {
@@ -171,7 +171,7 @@ async fn daemons(case: &Case) -> Result<Vec<(String, i64)>> {
         .collect()
 }
 
-/// Waits until Berth's own pods are ready: none may be left to wait for its next start.
+/// Waits until Berth's own pods are ready: none may wait in a back-off.
 async fn berth_is_well(case: &Case) -> Result<()> {
     for what in [
         "deployment/kruise-controller-manager",

@@ -1,6 +1,7 @@
-//! Attacks on a cluster with the chart as it is: by a tenant with a token of its own namespace, by a neighbour in the network
-//! without any credential, and by a thief of tokens. After each, everybody else's objects are as they were, and both replicas
-//! of the controller run on, with little more memory than at rest.
+//! Attacks on a cluster with the default chart: by a tenant with a token of its own namespace, by a
+//! neighbour in the network without any credential, and by a thief of tokens. After each, all other
+//! users' objects are unchanged, and both replicas of the controller run on, with little more
+//! memory than at rest.
 
 mod bodies;
 mod budgets;
@@ -51,7 +52,7 @@ use crate::world::Case;
 use replicas::Replicas;
 use tenant::Tenant;
 
-/// A request of somebody else may take so long in the middle of an attack, on a busy machine.
+/// How long another user's request may take during an attack, on a busy machine.
 const SOMEBODY_ELSE: Duration = Duration::from_secs(30);
 
 /// Runs an attack against healthy replicas, and judges them when it is over.
@@ -91,7 +92,7 @@ fn all(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
 pub(crate) async fn v1alpha1_request(case: &Case) -> Result<()> {
     let mut manifest = objects::clone_set("somebody-elses", 1, "web:v1", &json!({}));
     manifest["apiVersion"] = "apps.kruise.io/v1alpha1".into();
-    // That version has other words for it.
+    // That version has other fields for it.
     manifest["spec"]["updateStrategy"] = json!({"type": "InPlaceIfPossible"});
     let object: DynamicObject = serde_json::from_value(manifest.clone())?;
     let dry_run = PostParams {
@@ -110,7 +111,7 @@ pub(crate) async fn certificates_are_good(case: &Case) -> Result<()> {
     connections::new_connections_are_answered(case, Replicas::now(case).await?.ips()).await
 }
 
-/// The same of somebody else in the middle of an attack: it is to be answered.
+/// A request of another user in the middle of an attack: it must be answered.
 async fn somebody_elses_request(case: &Case) -> Result<()> {
     let took = timed_request(case).await?;
     println!("somebody else's v1alpha1 request: ok after {took:?}");

@@ -99,7 +99,7 @@ pub(crate) fn has_words(what: &str, text: &str, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The condition of a CloneSet, in words.
+/// The reason and message of a CloneSet's condition.
 fn condition(set: &Value, type_: &str) -> Option<String> {
     let conditions = set["status"]["conditions"].as_array()?;
     let found = conditions
@@ -117,7 +117,7 @@ pub(crate) async fn an_invalid_pod_template(case: &Case) -> Result<()> {
     let mut bad = objects::clone_set("bad", 2, &image, &json!({}));
     bad["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{"containerPort": 123_456}]);
     let created = case.create(&bad).await;
-    // The webhook may refuse it; the controller must.
+    // The webhook may refuse it; otherwise the controller must.
     let said = match created {
         Err(error) => format!("{error:#}"),
         Ok(_) => {
@@ -237,7 +237,7 @@ pub(crate) async fn an_image_that_does_not_exist(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// The node of a job that fails, and the job's message.
+/// Returns the node of a job that fails, and the job's message.
 pub(crate) async fn a_wrong_secret(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let job = json!({

@@ -27,7 +27,7 @@ struct Answers {
     asked: AtomicUsize,
     granted: AtomicUsize,
     refused: AtomicUsize,
-    /// No replica answered.
+    /// Requests that no replica answered.
     failed: AtomicUsize,
 }
 
@@ -61,7 +61,7 @@ async fn ask(case: &Case, answers: &Answers) -> Result<()> {
                 Err(kube::Error::Api(status)) if status.code == 429 => {
                     answers.count(&answers.refused)
                 }
-                // Gone meanwhile, or another by then.
+                // The pod has gone meanwhile, or is another one by then.
                 Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
                 Err(_) => answers.count(&answers.failed),
             }
@@ -74,7 +74,7 @@ async fn ask(case: &Case, answers: &Answers) -> Result<()> {
 
 /// A program that leads.
 struct Leader {
-    /// Its name in the lease, which no other program has had.
+    /// Its name in the lease, which is unique.
     holder: String,
     place: berth_cluster::Place,
     container: String,

@@ -87,7 +87,7 @@ pub(crate) async fn claims_stay_in_place_and_go_with_a_pod(case: &Case) -> Resul
 
 pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()> {
     let one = image(case, "v1").await?;
-    // In v1alpha1 claims are reused unless it is said otherwise.
+    // In v1alpha1 claims are reused unless the spec says otherwise.
     let mut set = clone_set(&one, &json!({}));
     set["apiVersion"] = "apps.kruise.io/v1alpha1".into();
     set["spec"]["updateStrategy"] = json!({"type": "ReCreate", "maxUnavailable": "100%"});
@@ -132,7 +132,7 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
     .await?;
     case.done(SET).await?;
 
-    // So it does in an update by new pods.
+    // An update by new pods does the same.
     let before = claims(case).await?;
     let mut containers =
         case.get(kind::CLONE_SET, SET).await?["spec"]["template"]["spec"]["containers"].clone();
@@ -152,7 +152,7 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
     Ok(())
 }
 
-/// Kubernetes' own workloads take their orphans back; OpenKruise makes new pods beside them.
+/// Kubernetes' own workloads adopt their orphans again; OpenKruise creates new pods beside them.
 pub(crate) async fn a_set_that_is_applied_again_has_its_orphans_back(case: &Case) -> Result<()> {
     let (one, two) = (image(case, "v1").await?, image(case, "v2").await?);
     let set = clone_set(
@@ -443,8 +443,8 @@ pub(crate) async fn pods_that_end_at_once_are_told(case: &Case) -> Result<()> {
     .map(|_| ())
 }
 
-/// Waits until there are as many pods that serve as there should be, besides this one. A status may be that of before, which
-/// was done, too.
+/// Waits until the wanted number of pods serves, without counting this one. A status may be of
+/// before the change, and that was done, too.
 async fn others_serve(watch: &PodWatch, besides: &str) -> Result<()> {
     let serving = |moment: &Moment<'_>| {
         moment

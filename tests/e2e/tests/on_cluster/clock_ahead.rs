@@ -14,9 +14,10 @@ use crate::attacks::{certificates_are_good, v1alpha1_request};
 use crate::pulls;
 use crate::world::{Case, PATIENCE};
 
-/// By how many seconds its clock is ahead: within the last third of a certificate's ten minutes, so that it makes a new one.
+/// By how many seconds its clock is ahead: within the last third of a certificate's ten minutes, so
+/// that it makes a new one.
 const AHEAD: &str = "430";
-/// For so long it takes part.
+/// How long it takes part.
 const DURATION: Duration = Duration::from_secs(90);
 
 pub(crate) async fn conversion_goes_on_beside_a_replica_that_is_ahead(case: &Case) -> Result<()> {
@@ -68,7 +69,7 @@ pub(crate) async fn conversion_goes_on_beside_a_replica_that_is_ahead(case: &Cas
     .await
 }
 
-/// Has the controller make its certificates anew, and waits until they are in use.
+/// Makes the controller renew its certificates, and waits until they are in use.
 async fn new_certificate(case: &Case) -> Result<()> {
     case.kubectl(&[
         "delete",
@@ -107,7 +108,7 @@ async fn new_certificate(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Requests for v1alpha1, which are answered by way of the certificates.
+/// Requests for v1alpha1, which need the certificates.
 async fn requests(case: &Case, replica: &mut Child) -> Result<()> {
     let began = Instant::now();
     while began.elapsed() < DURATION {

@@ -15,13 +15,14 @@ use crate::world::Case;
 
 /// The node whose time of day is set.
 const NODE: u8 = 2;
-/// By how many seconds it is off: a file in a directory that each node has for itself, and that its daemon sees.
+/// The file with the seconds by which it is off, in a directory that each node has for itself, and
+/// that its daemon sees.
 const OFF: &str = "/run/containerd/time-is-off";
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 const DAEMONS: [&str; 3] = ["daemonset/kruise-daemon", "-n", install::NAMESPACE];
 
-/// The daemons run under a program that gives them their time of day.
+/// The daemons run under a program that sets their time of day.
 pub(crate) async fn ahead_and_back_and_behind(case: &Case) -> Result<()> {
     let image = case.blocking(|site| {
         let binaries = workspace_binaries(&["berth-daemon", "clock"], false)?;
@@ -56,7 +57,7 @@ pub(crate) async fn ahead_and_back_and_behind(case: &Case) -> Result<()> {
     pulls::restored(tested, restore).await
 }
 
-/// Lets the daemons run from this image, and waits until all do.
+/// Runs the daemons from this image, and waits until all do.
 async fn run_daemons(case: &Case, image: &str) -> Result<()> {
     case.kubectl(
         &[
@@ -75,7 +76,7 @@ async fn run_daemons(case: &Case, image: &str) -> Result<()> {
 /// Sets the time of day of the node's daemon: off by so many seconds from now on.
 async fn set(case: &Case, seconds: i64) -> Result<()> {
     let cluster = case.cluster()?;
-    // In one step: half a number would be another time.
+    // In one step, because half a number would be another time.
     let script = format!("echo {seconds} >{OFF}.new; mv {OFF}.new {OFF}");
     case.blocking(move |_| {
         cluster

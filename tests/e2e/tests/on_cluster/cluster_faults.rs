@@ -21,7 +21,7 @@ use crate::world::{Case, PATIENCE, ensure_in_place, two_at_a_time};
 
 const PODS: usize = 6;
 const MAX_UNAVAILABLE: usize = 2;
-/// For a wait that the controller is to notice.
+/// Long enough for the controller to notice.
 const WHILE: Duration = Duration::from_secs(15);
 
 /// A CloneSet `web` of six pods, of which two may be out of service.
@@ -43,7 +43,7 @@ async fn half_updated(case: &Case, image: &str) -> Result<Arc<PodWatch>> {
     Ok(watch)
 }
 
-/// That never more pods were out of service than may be.
+/// Never were more pods out of service than the limit allows.
 fn ensure_limit(record: &Record) -> Result<()> {
     for moment in record.moments() {
         let out = moment.pods.values().filter(|s| !s.pod.serves()).count();
@@ -56,7 +56,7 @@ fn ensure_limit(record: &Record) -> Result<()> {
     Ok(())
 }
 
-/// The controller's rights are taken away, and given back.
+/// The controller's rights are removed, and restored.
 pub(crate) async fn rights_vanish_in_a_rollout(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     web(case, &one).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn rights_vanish_in_a_rollout(case: &Case) -> Result<()> {
 
 /// The definition of NodeImages is deleted with all of them, and comes back.
 pub(crate) async fn the_definition_of_node_images_vanishes(case: &Case) -> Result<()> {
-    // Two tags of one digest, so that the rollout needs the nodes' word.
+    // Two tags of one digest, so that the rollout needs the nodes' reports.
     let [one, two] = case.images("same", ["one", "two"]).await?;
     web(case, &one).await?;
     let before = case.pods("web").await?;
@@ -142,7 +142,7 @@ fn policy(namespace: &str, pod: &str) -> [Value; 2] {
     ]
 }
 
-/// Waits until the server keeps to the policy.
+/// Waits until the server enforces the policy.
 async fn policy_holds(case: &Case, pod: &str) -> Result<()> {
     for _ in 0..120 {
         let change =
@@ -189,7 +189,8 @@ async fn with_refusal(
     pulls::restored(refused, lift).await
 }
 
-/// An admission refuses the new image of one pod. The others are updated, and that one when it may be.
+/// An admission policy refuses the new image of one pod. The others are updated, and that pod when
+/// the policy allows it.
 pub(crate) async fn an_admission_refuses_one_pod(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     web(case, &one).await?;
@@ -229,7 +230,7 @@ pub(crate) async fn an_admission_refuses_one_pod(case: &Case) -> Result<()> {
     ensure_limit(&watch.record()?)
 }
 
-/// The same, and then the template is put back: that pod returns to service as it was.
+/// The same, and then the template is rolled back: that pod returns to service unchanged.
 pub(crate) async fn a_refused_pod_returns_with_its_template(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     web(case, &one).await?;
@@ -271,7 +272,7 @@ const FOLLOWERS: [Component; 9] = [
     Component::Kubelet(3),
 ];
 
-/// etcd comes back from a snapshot that was made before a rollout: the rollout never was.
+/// etcd is restored from a snapshot of before a rollout, which is lost by that.
 pub(crate) async fn etcd_comes_back_from_an_old_snapshot(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     web(case, &one).await?;
@@ -294,7 +295,7 @@ pub(crate) async fn etcd_comes_back_from_an_old_snapshot(case: &Case) -> Result<
     };
     case.blocking(restore).await?;
 
-    // The pods' containers are of the new image still; the spec that the server has is the old one.
+    // The pods' containers still have the new image; the server's spec is the old one.
     let old = |set: &Value| {
         objects::is_done(set)
             && set["spec"]["template"]["spec"]["containers"][0]["image"] == one.as_str()
@@ -322,7 +323,7 @@ pub(crate) async fn etcd_comes_back_from_an_old_snapshot(case: &Case) -> Result<
             .eq(after.values().map(|p| &p.uid)),
         "other pods: {after:?}"
     );
-    // It leads, and awaits nothing that never was.
+    // The controller leads, and waits for no write of the lost history.
     case.patch(
         kind::CLONE_SET,
         "web",
@@ -346,7 +347,8 @@ pub(crate) async fn etcd_comes_back_from_an_old_snapshot(case: &Case) -> Result<
     Ok(())
 }
 
-/// Does something with etcd's data while neither it nor the apiserver runs: where it is, and where a copy may be.
+/// Runs `work` on etcd's data while neither etcd nor the apiserver runs. Its arguments are the
+/// directory of the data, and one for a copy.
 fn without_etcd(cluster: &Cluster, work: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
     let log = cluster.log("etcd");
     let directory = log

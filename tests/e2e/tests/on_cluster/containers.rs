@@ -70,7 +70,8 @@ pub(crate) async fn a_label_restarts_the_container_that_reads_it(case: &Case) ->
 
 type Pods = BTreeMap<String, berth_e2e::record::PodView>;
 
-/// Waits for the end of an update that restarts the first container so many times, and the second never.
+/// Waits for the end of an update that restarts the first container so many times, and the second
+/// never.
 async fn restarted(case: &Case, before: Pods, tier: &str, restarts: i32) -> Result<Pods> {
     case.done("web").await?;
     let after = case.pods("web").await?;
@@ -88,7 +89,7 @@ async fn restarted(case: &Case, before: Pods, tier: &str, restarts: i32) -> Resu
         );
         let more = |name: &str| after.containers[name].restarts - before.containers[name].restarts;
         let counts = (more(CONTAINER), more("side"));
-        // A kubelet that is late may create it with the old variables once more.
+        // A kubelet that sees the labels late may create it with the old variables once more.
         let as_often = if restarts == 0 {
             counts.0 == 0
         } else {

@@ -23,10 +23,10 @@ const PASSWORD: &str = "secret";
 /// The registry's entry for the user `robot`.
 const HTPASSWD: &str = "robot:$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n";
 const KUBELET_CONFIG: &str = "/etc/kubernetes/kubelet.json";
-/// Older kubelets refuse to start with a policy for verifying credentials.
+/// Older kubelets refuse to start with a policy for the verification of credentials.
 const VERIFIES_SINCE: Kubernetes = Kubernetes::V1_35;
 
-/// The cluster's registry as the node sees it while this value lives: it asks for a password.
+/// The cluster's registry as the node sees it while this value lives: it requires a password.
 struct PrivateRegistry {
     process: Child,
     _diversion: Diversion,
@@ -128,7 +128,8 @@ pub(crate) async fn pulled_image_is_open_unless_verified(case: &Case) -> Result<
     pulls::restored(tested, configure(case, before)).await
 }
 
-/// An image that no kubelet has pulled under another name. Of the same content, the kubelet verifies each name.
+/// An image that no kubelet has pulled under another name. For the same content, the kubelet
+/// verifies each name.
 async fn image(case: &Case, tag: &str) -> Result<String> {
     let [image] = case
         .images(&format!("{}:{tag}", case.namespace), [tag])
@@ -202,7 +203,7 @@ async fn without(case: &Case, one: &str) -> Result<()> {
     case.done("stranger").await.map(drop)
 }
 
-/// The kubelet verifies credentials by a pull alone.
+/// The kubelet can verify credentials only by a pull.
 async fn never_pulled(case: &Case) -> Result<()> {
     let three = image(case, "v3").await?;
     pulled(case, "three", &three).await?;

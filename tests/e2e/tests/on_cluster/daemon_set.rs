@@ -1,5 +1,5 @@
-//! Advanced DaemonSets: one pod on each node, each way of an update, nodes that come, go and turn away, and the way from
-//! Kubernetes' own kind.
+//! Advanced DaemonSets: one pod on each node, each way of an update, nodes that join, leave and do
+//! not fit any more, and the migration from Kubernetes' own kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::world::Case;
 
 const SET: &str = "log";
 const NODES: usize = 3;
-/// The node that things happen to.
+/// The node of the events.
 pub(crate) const NODE: u8 = 2;
 
-/// A set with this rolling update, and these fields of the pods' spec besides.
+/// A set with this rolling update, and these additional fields of the pods' spec.
 fn daemon_set(image: &str, rolling: &Value, spec: &Value) -> Value {
     let mut template = objects::clone_set(SET, 1, image, &json!({}))["spec"]["template"].take();
     for (field, value) in spec.as_object().into_iter().flatten() {
@@ -34,7 +34,8 @@ fn daemon_set(image: &str, rolling: &Value, spec: &Value) -> Value {
     })
 }
 
-/// Waits until the status speaks of this spec, and so many nodes shall have a pod, have an available one, and an updated one.
+/// Waits until the status is of the present spec, and so many nodes want a pod, have an available
+/// one, and an updated one.
 async fn done(case: &Case, desired: usize, updated: usize) -> Result<Value> {
     let is_so = |set: &Value| {
         let status = &set["status"];
@@ -123,7 +124,7 @@ pub(crate) async fn a_change_goes_in_place_node_by_node(case: &Case) -> Result<(
         .map(drop)
 }
 
-/// Lifts the partition: then each pod of before has restarted once, in its place.
+/// Removes the partition: then each remaining pod restarts once, in its place.
 async fn the_rest_follows_in_place(case: &Case, before: &BTreeMap<String, PodView>) -> Result<()> {
     let rest = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
     case.patch(kind::DAEMON_SET, SET, rest).await?;
@@ -431,7 +432,7 @@ pub(crate) async fn a_rollout_leaves_two_dead_nodes_alone(case: &Case) -> Result
                 .try_for_each(|node| cluster.stop(Component::Kubelet(node)))
         })
         .await?;
-        // Its taint makes each of them a node without a pod of the set's.
+        // With its taint, each of them is a node without a pod of the set.
         case.until(kind::DAEMON_SET, SET, |set| {
             set["status"]["desiredNumberScheduled"] == 1
         })
@@ -509,7 +510,7 @@ async fn restored(case: &Case) -> Result<()> {
     back(case).await?;
     let name = node(NODE);
     case.kubectl(&["uncordon", &name]).await?;
-    // Not there where all went well.
+    // It is missing if all went well.
     drop(
         case.kubectl(&["taint", "node", &name, "berth.test/away-"])
             .await,

@@ -91,7 +91,7 @@ pub(crate) async fn a_label_protects_without_a_controller(case: &Case) -> Result
 /// The controller counts the objects in the namespace, and the guarded namespace is deleted once it
 /// is empty.
 async fn a_namespace_stays_while_a_pod_runs_in_it(case: &Case, image: &str) -> Result<()> {
-    // The one of the test has too long a name for an ending.
+    // The test's own namespace has a name that is too long for a suffix.
     let name = "deletion-protection-guarded";
     case.kubectl(&["create", "namespace", name]).await?;
     case.kubectl(&["label", "namespace", name, &format!("{LABEL}=Cascading")])

@@ -8,7 +8,7 @@ use crate::world::{Case, gates};
 /// Deprecated resources that Kubernetes' own components request, on a cluster without Berth too.
 const OF_KUBERNETES: [&str; 1] = ["/v1/endpoints"];
 
-/// The apiserver counts since its start, so this comes after all other tests.
+/// The apiserver counts since its start, so this runs after all other tests.
 pub(crate) async fn no_request_is_for_a_deprecated_api(case: &Case) -> Result<()> {
     const METRIC: &str = "apiserver_requested_deprecated_apis";
     let metrics = case.kubectl(&["get", "--raw", "/metrics"]).await?;
@@ -69,7 +69,8 @@ pub(crate) async fn chart_brings_no_warning(case: &Case) -> Result<()> {
         .context("the chart with other values")
 }
 
-/// Creates the objects and stores none. The apiserver warns of objects that are there already, too, before it refuses them.
+/// Creates the objects in a dry run. The apiserver warns of objects that exist already, too, before
+/// it refuses them.
 async fn ensure_no_warning(case: &Case, manifest: &str) -> Result<()> {
     let file = std::env::temp_dir().join(format!("{}.yaml", case.namespace));
     std::fs::write(&file, manifest)?;

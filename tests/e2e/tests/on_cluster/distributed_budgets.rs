@@ -57,7 +57,7 @@ fn condition<'a>(budget: &'a Value, type_: &str) -> Option<&'a Value> {
         .find(|condition| condition["type"] == type_)
 }
 
-/// The budget, once it is counted and asked about, with so many pods that may go.
+/// The budget, once it has counted and is enforced, with so many pods that may be evicted.
 pub(crate) async fn enforced(case: &Case, name: &str, allowed: i64) -> Result<Value> {
     let is_enforced = |budget: &Value| {
         let enforced =
@@ -77,7 +77,7 @@ async fn names(case: &Case, namespace: &str, app: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Evicts a pod; gives the refusal.
+/// Evicts a pod; returns the refusal.
 async fn evict(case: &Case, namespace: &str, name: &str) -> Result<Option<Box<Status>>> {
     let pods =
         Api::<k8s_openapi::api::core::v1::Pod>::namespaced(unretried(case).await?, namespace);
@@ -88,7 +88,7 @@ async fn evict(case: &Case, namespace: &str, name: &str) -> Result<Option<Box<St
     }
 }
 
-/// A budget counts the pods of a native one in another namespace, which knows nothing of that.
+/// A budget counts the pods of a native one in another namespace, which does not count this one's.
 pub(crate) async fn one_counts_the_pods_of_another(case: &Case) -> Result<()> {
     let other = format!("{}-bar", case.namespace);
     objects::make_namespace(case.client(), &other).await?;
@@ -134,7 +134,7 @@ async fn counts_another(case: &Case, other: &str) -> Result<()> {
         .await?
         .context("two pods of foo go at once")?;
     ensure!(refusal.code == 429, "{refusal:?}");
-    // Where the other has one less, none of foo may go.
+    // If the other has one pod less, none of foo may be evicted.
     enforced(case, "foo", 1).await?;
     let bar = names(case, other, "bar").await?;
     case.kubectl(&["scale", "deployment", "bar", "--replicas=1", "-n", other])
@@ -150,7 +150,7 @@ async fn counts_another(case: &Case, other: &str) -> Result<()> {
         "{}",
         refusal.message
     );
-    // Not known is none.
+    // An unknown budget contributes no pods.
     objects::delete(case.client(), other, NATIVE, "bar", &Default::default()).await?;
     let is_told = |budget: &Value| {
         let federated = condition(budget, "Federated");
@@ -237,7 +237,8 @@ async fn until_evicted(case: &Case, pod: &str) -> Result<()> {
     bail!("{pod} never goes")
 }
 
-/// A pod that somebody holds stays; of budgets that may hold the same pods one keeps a native one; a PodUnavailableBudget may, too.
+/// A pod that is held stays; of budgets that may select the same pods, one keeps a native one; a
+/// PodUnavailableBudget may, too.
 pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<()> {
     deployed(case, &case.namespace, "web", 2).await?;
     case.create(&budget("web", json!({"minAvailable": 1})))

@@ -48,7 +48,7 @@ pub(crate) async fn two_tags_of_one_digest(case: &Case) -> Result<()> {
 pub(crate) async fn a_rollback_in_the_grace_period(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
     let mut strategy = in_place();
-    // Longer than the test needs to roll back; it never waits for the end of it.
+    // Longer than the test needs to roll back, so that the test never waits for its end.
     strategy["inPlaceUpdateStrategy"] = json!({"gracePeriodSeconds": 60});
     case.clone_set("web", 3, &one, strategy).await?;
     let before = case.pods("web").await?;
@@ -148,7 +148,8 @@ pub(crate) async fn back_after_the_kubelet_saw_it(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Containers crash and restart on their own while they are updated: a new container of the old image is no proof.
+/// Containers crash and restart on their own while they are updated: a new container of the old
+/// image is no proof.
 pub(crate) async fn a_crash_loop_is_left_by_an_update(case: &Case) -> Result<()> {
     let two = case.image("v2").await?;
     let [broken, same] = case.images("crash", ["crash-one", "crash-two"]).await?;
@@ -173,7 +174,7 @@ pub(crate) async fn a_crash_loop_is_left_by_an_update(case: &Case) -> Result<()>
         };
         case.until(kind::CLONE_SET, "web", updated).await?;
         for pod in before.keys() {
-            // Exact, ready or not: the crash loop is the image's own affair.
+            // The update is exact whether the pod is ready or not: the image causes the crash loop.
             let settled = |pod: &Value| {
                 let state = &pod["metadata"]["annotations"]
                     [berth_api::names::annotation::INPLACE_UPDATE_STATE];
@@ -222,7 +223,7 @@ pub(crate) async fn a_moved_tag_is_reported(case: &Case) -> Result<()> {
         .await?;
     ensure!(job["status"]["succeeded"] == 3, "{}", job["status"]);
 
-    // Kubelets are stopped, so that the way there and back leaves the containers alone.
+    // Kubelets are stopped, so that the change and its rollback leave the containers alone.
     kubelets(case, |cluster, kubelet| cluster.stop(kubelet)).await?;
     let there_and_back = async {
         case.set_strategy(
@@ -260,7 +261,7 @@ pub(crate) async fn a_moved_tag_is_reported(case: &Case) -> Result<()> {
     case.told("web", |event| event.starts_with("ImageTagMoved"))
         .await?;
 
-    // A node that has the tag as it is now gives the new image to a new pod.
+    // A node that has pulled the moved tag gives the new image to a new pod.
     let set = case.get(kind::CLONE_SET, "web").await?;
     case.patch(kind::CLONE_SET, "web", image_patch(&set, &other))
         .await?;

@@ -79,7 +79,7 @@ pub(crate) async fn a_percentage_under_100_updates_one_pod(case: &Case) -> Resul
         "{}",
         done["status"]
     );
-    // Over 100% is all of them, and says so at once.
+    // Over 100% means all, and a condition says so at once.
     case.set_strategy("web", json!({"partition": "150%"}))
         .await?;
     let none = |set: &Value| {
@@ -101,9 +101,9 @@ struct Asked {
     down: bool,
     /// The unavailable pod itself is named.
     itself: bool,
-    /// A new pod comes first.
+    /// Does a new pod come first?
     replaced_first: bool,
-    /// By the CloneSet's list instead of the pod's label.
+    /// Is the pod named in the CloneSet's list instead of by the pod's label?
     by_name: bool,
 }
 
@@ -186,7 +186,7 @@ impl Asked {
     }
 }
 
-/// The pod's container cannot start again: its image is not to be had.
+/// The pod's container cannot start again, because its image does not exist.
 async fn break_pod(case: &Case, name: &str) -> Result<()> {
     let pod = case.get(kind::POD, name).await?;
     let mut containers = pod["spec"]["containers"].clone();
@@ -289,8 +289,9 @@ pub(crate) async fn the_order_of_priorities_and_of_scattering(case: &Case) -> Re
     Ok(())
 }
 
-/// Two of five pods are broken: they are repaired at once, and no other is taken before. Their new image is there only when
-/// both want it, so that neither can be back before the other is begun, however long a write takes.
+/// Two of five pods are broken: they are repaired at once, and no other pod is updated before.
+/// Their new image exists only when both want it, so that neither can recover before the update of
+/// the other begins, however long a write takes.
 pub(crate) async fn broken_pods_are_updated_first(case: &Case) -> Result<()> {
     let one = case.image("v1").await?;
     let two = case.site.image(&format!("{}:v2", case.namespace));

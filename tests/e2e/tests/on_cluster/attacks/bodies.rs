@@ -9,7 +9,8 @@ use super::replicas::Replicas;
 use super::{attack, somebody_is_answered_during};
 use crate::world::Case;
 
-/// A conversion review of very small objects, of about so many bytes. A tree of it takes a hundred times as much.
+/// A conversion review of very small objects, of about so many bytes. A parsed tree of it takes a
+/// hundred times as much.
 pub(super) fn review_of(bytes: usize) -> String {
     let objects = vec![r#"{"":0}"#; bytes / 7].join(",");
     format!(
@@ -17,7 +18,8 @@ pub(super) fn review_of(bytes: usize) -> String {
     )
 }
 
-/// A conversion review of one NodeImage with so many bytes of pull secrets, each of which has another form in another version.
+/// A conversion review of one NodeImage with so many bytes of pull secrets, each of which has
+/// another form in another version.
 fn review_of_secrets(bytes: usize) -> String {
     let secrets = vec!["{}"; bytes / 3].join(",");
     format!(
@@ -25,7 +27,7 @@ fn review_of_secrets(bytes: usize) -> String {
     )
 }
 
-/// An admission review for a CloneSet that the caller says is in this namespace.
+/// An admission review for a CloneSet in a namespace of the caller's choice.
 fn admission_of(namespace: &str) -> String {
     let clone_set = objects::clone_set("x", 1, "web:v1", &json!({}));
     json!({
@@ -80,7 +82,7 @@ pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
     .await
 }
 
-/// Fifty for each replica, of a size that may come from an apiserver.
+/// Fifty for each replica, of a size that an apiserver may send.
 pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
     const EACH: usize = 50;
     attack(case, async || {

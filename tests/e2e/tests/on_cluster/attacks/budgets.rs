@@ -17,7 +17,7 @@ use crate::world::Case;
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
 const DEPLOYMENT: &str = "apps/v1/Deployment";
 const PRIORITY: &str = "berth-attacks-important";
-/// Of this resource one node has one, so one pod fills it.
+/// One node has a single unit of this resource, so one pod fills it.
 const SLOT: &str = "berth.test/slot";
 
 /// A collection is reviewed pod by pod, and no review has a pod's name: each budget refuses, and
@@ -70,7 +70,7 @@ pub(crate) async fn collections_pass_no_budget(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a collection of pods; gives the refusal.
+/// Deletes a collection of pods; returns the refusal.
 async fn take_all(case: &Case, list: &ListParams) -> Result<Box<Status>> {
     let pods = Api::<Pod>::namespaced(unretried(case).await?, &case.namespace);
     match pods.delete_collection(&DeleteParams::default(), list).await {
@@ -79,7 +79,8 @@ async fn take_all(case: &Case, list: &ListParams) -> Result<Box<Status>> {
     }
 }
 
-/// Preemption takes a pod past a budget: counted and reported while replicas answer, and just so while none does.
+/// Preemption evicts a pod past a budget: counted and reported while replicas answer, and still
+/// possible while none does.
 pub(crate) async fn preemption_passes_budgets(case: &Case) -> Result<()> {
     let nodes = [
         "get",
@@ -172,7 +173,7 @@ async fn passes(case: &Case) -> Result<()> {
             .await?;
         }
         if !has_replicas {
-            // An administrator's deletion waits for one.
+            // An administrator's deletion waits for a replica.
             scale(case, 2).await?;
         }
         case.kubectl(&[

@@ -1,4 +1,4 @@
-//! CloneSets of a tenant that cost more than they weigh.
+//! CloneSets of a tenant that cost more than their size.
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
@@ -17,7 +17,8 @@ fn clone_set_with(name: &str, unknown: &str) -> String {
     set.to_string().replace(r#""UNKNOWN""#, unknown)
 }
 
-/// Nested deeper than parsers allow: each version of everybody's CloneSets can still be listed.
+/// Nested deeper than parsers allow: the CloneSets of all users can still be listed in each
+/// version.
 pub(crate) async fn a_deep_clone_set_breaks_no_list(case: &Case) -> Result<()> {
     attack_by_tenant(case, async |tenant| {
         for depth in [200, 2000] {
@@ -39,7 +40,8 @@ pub(crate) async fn a_deep_clone_set_breaks_no_list(case: &Case) -> Result<()> {
     .await
 }
 
-/// 1.4 MB of unknown fields, which take a hundred times as much as a tree. It is refused, or called unreadable.
+/// 1.4 MB of unknown fields, which take a hundred times as much as a parsed tree. It is refused, or
+/// reported as unreadable.
 pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;

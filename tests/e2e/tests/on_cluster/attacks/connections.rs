@@ -69,7 +69,7 @@ pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
             }
             println!("{} posts without a body", held.len());
             ensure!(!held.is_empty(), "the webhooks cannot be reached at all");
-            // They are taken up before anything else comes.
+            // The server accepts them before anything else happens.
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok(held)
         };
@@ -81,7 +81,7 @@ pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
     .await
 }
 
-/// Half of them without TLS. From one address, then from so many that none has more than its share.
+/// Half of them without TLS. From one address, then from so many that none exceeds its share.
 pub(crate) async fn a_thousand_idle_connections_hold_nobody_up(case: &Case) -> Result<()> {
     idle_connections_hold_nobody_up(case, 1).await?;
     idle_connections_hold_nobody_up(case, 25).await
@@ -174,7 +174,7 @@ async fn streams_of_grpc_fit(case: &Case, addresses: Vec<u8>) -> Result<()> {
                     continue;
                 };
                 held.spawn(async move {
-                    // The server may end it, and is right to.
+                    // The server may end the connection, and should.
                     let _ = connection.await;
                 });
                 for _ in 0..EACH / addresses.len() {

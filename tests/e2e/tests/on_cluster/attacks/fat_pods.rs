@@ -34,7 +34,7 @@ fn gated(name: &str, metadata: &Value, spec: &Value) -> Value {
     pod
 }
 
-/// A pod of 1.3 MB, of which a tree would take a hundred times as much.
+/// A pod of 1.3 MB whose parsed tree would take a hundred times as much.
 fn bomb(name: &str) -> Value {
     gated(
         name,
@@ -75,7 +75,7 @@ pub(super) async fn send(
         .map_err(|error| error.to_string())
 }
 
-/// A budget and a SidecarSet for pods with this label, in force.
+/// A budget and a SidecarSet for pods with this label, both enforced.
 async fn guard(case: &Case, namespace: &str, label: &str, image: &str) -> Result<()> {
     let selector = json!({"matchLabels": {"app": label}});
     let spec =
@@ -177,7 +177,7 @@ async fn fat_pods_are_refused(case: &Case, tenant: &Tenant) -> Result<()> {
     let long = json!({"ownerReferences": [
         {"apiVersion": "no.such/v1", "kind": "K".repeat(400_000), "name": "n", "uid": "u", "controller": true},
     ]});
-    // The SidecarSet does not select them, so that they are stored.
+    // The SidecarSet does not select them, so they are stored.
     let other = |mut pod: Value| {
         pod["metadata"]["labels"]["app"] = "other".into();
         pod
@@ -252,13 +252,13 @@ async fn told_unreadable(case: &Case, namespace: &str, pod: &str, says: &str) ->
     }
 }
 
-/// So many pods of 1.3 MB are stored.
+/// How many pods of 1.3 MB are stored.
 const STORED: usize = 400;
-/// So many requests about bombs are under way at once, a fourth of each sort.
+/// How many requests about bombs are under way at once, a fourth of each sort.
 const AT_ONCE: usize = 100;
 /// The annotation that a review adds to a request for a restart.
 const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
-/// So many requests a neighbour has meanwhile, of each sort.
+/// How many requests of each sort a neighbour sends meanwhile.
 const NEIGHBOURS: usize = 5;
 
 /// A hundred at once, by creation, deletion, eviction and request for a restart, beside 400 that are stored.
@@ -362,7 +362,8 @@ async fn floods(case: &Case, tenant: &Tenant, app: &str) -> Result<()> {
             for _ in 0..NEIGHBOURS {
                 match send(&admin, method, path, body).await {
                     Ok(answer) if answer.contains(added) => {}
-                    // Where the apiserver is too busy to say which pod it is, the leader fills it in later.
+                    // If the apiserver is too busy for the webhook to fill in the pod, the leader
+                    // fills it in later.
                     Ok(_) if added == POD_UID => unfilled += 1,
                     Ok(_) => harmed.push(format!("{method} {path}: without {added}")),
                     Err(error) => harmed.push(format!("{method} {path}: {error}")),

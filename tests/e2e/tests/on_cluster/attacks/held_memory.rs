@@ -13,16 +13,16 @@ use super::neighbour::{Neighbour, WEBHOOKS};
 use super::replicas::Replicas;
 use crate::world::Case;
 
-/// How much of its body each of these callers keeps back, in bytes.
+/// How many bytes of its body each of these callers holds back.
 const NOTHING: usize = 0;
 const ITS_END: usize = 1;
 
-/// Two addresses have the largest bodies under way that are taken, and more of them than fit.
+/// Two addresses have the largest accepted bodies under way, and more of them than fit.
 pub(crate) async fn bodies_that_never_end_give_way(case: &Case) -> Result<()> {
     posts_that_are_kept_hold_nobody_up(case, 2, 20, 7 << 20, ITS_END).await
 }
 
-/// From one address, then from so many that none has more than its share.
+/// From one address, then from so many that none exceeds its share.
 pub(crate) async fn answers_that_nobody_reads_fit(case: &Case) -> Result<()> {
     for (addresses, each) in [(1, 60), (20, 3)] {
         posts_that_are_kept_hold_nobody_up(case, addresses, each, 2 << 20, NOTHING).await?;

@@ -29,7 +29,7 @@ fn pod(name: &str, image: &str, fields: &Value) -> Value {
     pod
 }
 
-/// Makes pods of the tenant that stop a rollout where a SidecarSet waits for them.
+/// Creates pods of the tenant that would stop a rollout if a SidecarSet waited for them.
 async fn stop_rollouts(case: &Case, tenant: &Tenant, image: &str) -> Result<()> {
     let probe = json!({"httpGet": {"port": 1, "path": "/"}, "periodSeconds": 1});
     tenant
@@ -39,7 +39,7 @@ async fn stop_rollouts(case: &Case, tenant: &Tenant, image: &str) -> Result<()> 
             &json!({"/spec/containers/0/readinessProbe": probe}),
         ))
         .await?;
-    // The marks of a neighbour's pod, on a pod that the webhook does not see.
+    // The annotations of a neighbour's pod, on a pod that the webhook does not see.
     let of_neighbour =
         objects::list(case.client(), &case.namespace, kind::POD, "sidecar=yes").await?;
     let marks = of_neighbour
@@ -74,7 +74,7 @@ async fn stop_rollouts(case: &Case, tenant: &Tenant, image: &str) -> Result<()> 
     Ok(())
 }
 
-/// A neighbour's pods get the new image, though a tenant's pods are sick or forged.
+/// A neighbour's pods get the new image, although a tenant's pods are unhealthy or forged.
 pub(crate) async fn pods_of_a_tenant_stop_no_rollout(case: &Case) -> Result<()> {
     let (own, one, two) = (
         case.image("v1").await?,

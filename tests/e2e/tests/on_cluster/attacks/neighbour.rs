@@ -1,5 +1,5 @@
-//! A neighbour in the network: it reaches the controller's ports and has no credential. It has addresses of its own, so that
-//! limits for each address do not meet the apiserver, too.
+//! A neighbour in the network: it reaches the controller's ports and has no credential. It has
+//! addresses of its own, so that limits for each address do not affect the apiserver, too.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -38,13 +38,13 @@ pub(super) struct Neighbour {
 /// The answer on a connection.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// None where the connection was closed without an answer.
+    /// `None` if the connection was closed without an answer.
     pub(super) status: Option<u16>,
     pub(super) text: String,
 }
 
 impl Answer {
-    /// Is it a refusal: a status that says so, or a closed connection?
+    /// Is it a refusal: a status of a refusal, or a closed connection?
     pub(super) fn refuses(&self) -> bool {
         self.status.is_none_or(|status| status >= 400)
     }
@@ -88,7 +88,7 @@ impl Neighbour {
         }
     }
 
-    /// Does something in the cluster's network.
+    /// Runs `what` in the cluster's network.
     pub(super) async fn does<T: Send + 'static, F: Future<Output = Result<T>>>(
         case: &Case,
         work: impl FnOnce(Neighbour) -> F + Send + 'static,
@@ -125,7 +125,7 @@ impl Neighbour {
             Ok(())
         });
         let meanwhile = async {
-            // Where nothing could be opened, the other half says why.
+            // If nothing could be opened, the other half has the reason.
             if held.await.is_err() {
                 return Ok(());
             }
@@ -147,7 +147,7 @@ impl Neighbour {
         Ok(connected.with_context(|| format!("{ip}:{port} does not answer"))??)
     }
 
-    /// The same with TLS, and these protocols to choose from.
+    /// The same with TLS, offering these protocols.
     pub(super) async fn connect_tls(
         &self,
         ip: &str,
@@ -179,7 +179,7 @@ impl Neighbour {
         Ok(shaken.with_context(|| format!("no TLS with {ip}:{port}"))??)
     }
 
-    /// Posts a body to the webhooks of a replica, and gives the answer.
+    /// Posts a body to the webhooks of a replica, and returns the answer.
     pub(super) async fn post(&self, ip: &str, path: &str, body: &[u8]) -> Result<Answer> {
         let stream = self.connect_tls(ip, WEBHOOKS, &[]).await?;
         let head = format!(
@@ -212,7 +212,7 @@ async fn exchange(
     };
     let mut answer = Vec::new();
     let both = async {
-        // A refusal may come before all is sent, and then the rest is not taken.
+        // A refusal may come before the whole body is sent, and then the rest is not read.
         let (_, _) = tokio::join!(send, read.read_to_end(&mut answer));
     };
     tokio::time::timeout(PATIENCE, both)

@@ -1,4 +1,4 @@
-//! Jobs of a tenant that would keep nodes from everybody else.
+//! Jobs of a tenant that would block nodes for all other users.
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ pub(crate) async fn jobs_over_a_limit_are_refused(case: &Case) -> Result<()> {
     .await
 }
 
-/// Five pulls that stand still, as from a registry that sends a byte a minute, take all slots of a node. Another namespace's
-/// pull has one all the same.
+/// Five stalled pulls, as from a registry that sends a byte a minute, take all slots of a node.
+/// Another namespace's pull gets one all the same.
 pub(crate) async fn a_registry_that_stands_still_leaves_slots(case: &Case) -> Result<()> {
     const SLOTS: usize = 5;
     const SIZE: usize = 32 << 20;
@@ -103,12 +103,12 @@ pub(crate) async fn a_registry_that_stands_still_leaves_slots(case: &Case) -> Re
     .await
 }
 
-/// Secrets are for the tag that their owner's job names, and for no other tag of the same image.
+/// Secrets are for the tag in their owner's job, and for no other tag of the same image.
 pub(crate) async fn secrets_of_anothers_tag_are_not_given(case: &Case) -> Result<()> {
     let [image, other] = case.images("private", ["v1", "v2"]).await?;
     let repository = image.rsplit_once(':').unwrap_or_default().0.to_owned();
     trust::create_pull_secret(case, "of-the-victim").await?;
-    // They stay in the NodeImage, so that the daemon may go on asking.
+    // The entry stays in the NodeImage, so that the daemon may request secrets again and again.
     let stays = json!({"completionPolicy": {"type": "Never"}});
     attack_by_tenant(case, async |tenant| {
         let mut own = stays.clone();
@@ -134,7 +134,7 @@ pub(crate) async fn secrets_of_anothers_tag_are_not_given(case: &Case) -> Result
     .await
 }
 
-/// So many images of the tenant are named by the NodeImage of the node.
+/// How many images of the tenant the NodeImage of the node names.
 async fn filled_by_tenant(case: &Case) -> Result<usize> {
     let node = pulls::until_node(case, 1, |_| true).await?;
     Ok(node
@@ -157,7 +157,7 @@ pub(crate) async fn one_namespace_does_not_fill_a_node(case: &Case) -> Result<()
         for number in 0..IMAGES {
             tenant.create(&job(&format!("fill{number}"), &format!("none/x{number}:1"), ending.clone())).await?;
         }
-        // The node is as full as it gets.
+        // The NodeImage is full now.
         let (mut filled, mut rests) = (filled_by_tenant(case).await?, 0);
         while rests < 5 || filled == 0 {
             tokio::time::sleep(Duration::from_secs(1)).await;

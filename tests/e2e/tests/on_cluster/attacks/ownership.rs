@@ -9,10 +9,10 @@ use crate::pulls;
 use crate::world::{Case, ensure_in_place};
 
 const GHOSTS: usize = 3;
-/// So large is a NodeImage at most, in bytes.
+/// The maximum size of a NodeImage, in bytes.
 const NODE_IMAGE: usize = 256 << 10;
 
-/// A pod that the set would delete before any other of its own.
+/// A pod that the set would delete before all of its own.
 fn ghost(name: &str, set: &Value, revision: &str, image: &str, owner: [&str; 2]) -> Value {
     let set = &set["metadata"];
     json!({
@@ -37,7 +37,7 @@ pub(crate) async fn forged_owners_reach_no_other_namespace(case: &Case) -> Resul
     let pods = case.pods("web").await?;
     let revision = pods.values().next().context("no pod")?.revision.clone();
     attack_by_tenant(case, async |tenant| {
-        // One kind that the garbage collector does not know, so that it leaves these alone.
+        // With a kind that the garbage collector does not know, so that it leaves these alone.
         for number in 0..GHOSTS {
             let name = format!("ghost{number}");
             tenant
@@ -77,7 +77,8 @@ pub(crate) async fn forged_owners_reach_no_other_namespace(case: &Case) -> Resul
     .await
 }
 
-/// A pod without an owner that says it is being updated, with as many variables as an annotation can hold.
+/// A pod without an owner whose annotations say that it is being updated, with as many variables as
+/// an annotation can hold.
 fn updating(name: &str, node: &str, image: &str) -> Value {
     const VARIABLES: usize = 18_000;
     let variables: serde_json::Map<_, _> = (0..VARIABLES)

@@ -17,7 +17,7 @@ const DEPLOYMENT: [&str; 3] = [
     "-n",
     install::NAMESPACE,
 ];
-/// So much more than at rest may a replica take in an attack, in KiB.
+/// How much more memory than at rest a replica may take in an attack, in KiB.
 const MORE_MEMORY: u64 = 64 << 10;
 
 /// A replica's process.
@@ -26,7 +26,7 @@ pub(super) struct Replica {
     pub(super) ip: String,
     pub(super) place: Place,
     container: String,
-    /// On the host. Clusters have no process ids of their own.
+    /// Its id on the host. Clusters have no process ids of their own.
     pub(super) process: u32,
     /// Resident memory at rest, in KiB.
     resident: u64,
@@ -36,10 +36,10 @@ pub(super) struct Replica {
 pub(super) struct Replicas(pub(super) Vec<Replica>);
 
 impl Replicas {
-    /// The replicas of now. Their peaks of memory count from here on.
+    /// The present replicas. Their peaks of memory count from here on.
     pub(super) async fn now(case: &Case) -> Result<Replicas> {
         let mut replicas = Vec::new();
-        // Behind a change of the chart's values there may be others yet, which end.
+        // After a change of the chart's values, replicas of before may still be ending.
         for pod in pods(case)
             .await?
             .into_iter()
@@ -74,7 +74,7 @@ impl Replicas {
         Ok(Replicas(replicas))
     }
 
-    /// That each is the process that it was, and never took much more memory than at first.
+    /// Each replica is the same process as before, and never took much more memory than at first.
     pub(super) async fn unharmed(&self, case: &Case) -> Result<()> {
         let pods = pods(case).await?;
         let mut harm = Vec::new();
@@ -110,8 +110,8 @@ impl Replicas {
     }
 }
 
-/// Replaces the replicas when one is not ready or was restarted, so that each attack begins with healthy ones, and none that
-/// waits for its next start.
+/// Replaces the replicas if one is not ready or was restarted, so that each attack begins with
+/// healthy ones, and none in a back-off.
 pub(super) async fn restart_if_ill(case: &Case) -> Result<()> {
     let pods = pods(case).await?;
     let well = |pod: &Value| {

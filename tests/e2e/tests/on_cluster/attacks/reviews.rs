@@ -13,7 +13,7 @@ use crate::world::Case;
 const ANYBODY: &str = "system:serviceaccount:kube-system:replicaset-controller";
 const BUDGETS: &str = "kruise-budget-webhook-configuration";
 
-/// The deletion of a pod by a user, as an apiserver would ask about it.
+/// The review of a pod's deletion by a user, as an apiserver would send it.
 fn deletion_of(pod: &Value, user: &str) -> String {
     let metadata = &pod["metadata"];
     json!({
@@ -27,7 +27,7 @@ fn deletion_of(pod: &Value, user: &str) -> String {
     .to_string()
 }
 
-/// Posts the deletions to a replica; gives the messages of the refusals.
+/// Posts the deletions to a replica; returns the messages of the refusals.
 async fn posted(
     case: &Case,
     path: &str,
@@ -57,7 +57,8 @@ async fn posted(
     .await
 }
 
-/// By the uid of no pod a review takes nothing and learns nothing. By that of a pod it takes that pod's place, and no more.
+/// A review with the uid of no pod reserves nothing and reads nothing. With the uid of a pod it
+/// reserves for that pod, and no more.
 pub(crate) async fn forged_reviews_take_one_pod_at_most(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 3, &image, json!({})).await?;
@@ -102,7 +103,7 @@ pub(crate) async fn forged_reviews_take_one_pod_at_most(case: &Case) -> Result<(
         enforced(case, 1)
             .await
             .context("a forged preemption has taken something")?;
-        // Twice the same pod, then another.
+        // The same pod twice, then another.
         let mut forged: Vec<_> = pods
             .iter()
             .take(2)

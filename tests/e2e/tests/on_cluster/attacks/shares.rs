@@ -14,9 +14,9 @@ use crate::pod_budgets::unretried;
 use crate::world::{Case, PATIENCE};
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
-/// So many evictions of the tenant are under way at once.
+/// How many evictions of the tenant are under way at once.
 const AT_ONCE: usize = 120;
-/// So many evictions the neighbour has meanwhile.
+/// How many evictions the neighbour sends meanwhile.
 const NEIGHBOURS: usize = 20;
 
 fn eviction(namespace: &str, pod: &str) -> (String, Value) {
@@ -28,7 +28,7 @@ fn eviction(namespace: &str, pod: &str) -> (String, Value) {
     )
 }
 
-/// A budget for pods with this label, in force.
+/// A budget for pods with this label, enforced.
 async fn budget(case: &Case, namespace: &str, app: &str) -> Result<()> {
     let spec = json!({"selector": {"matchLabels": {"app": app}}, "maxUnavailable": 1});
     let budget = json!({"apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": app}, "spec": spec});

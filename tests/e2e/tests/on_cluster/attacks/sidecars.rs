@@ -1,4 +1,4 @@
-//! Pods of a tenant that would do without the containers of a SidecarSet, or with others in their
+//! Pods of a tenant that try to run without the containers of a SidecarSet, or with others in their
 //! place.
 
 use std::time::{Duration, Instant};
@@ -112,7 +112,8 @@ async fn attacked(case: &Case, tenant: &Tenant, image: &str) -> Result<()> {
     unselected(case, tenant, &honest, image).await
 }
 
-/// A pod that Berth could not read: in a review `<` takes six bytes, and of annotations 64 KiB are kept.
+/// A pod that Berth could not read: in a review `<` takes six bytes, and 64 KiB of annotations are
+/// kept.
 fn unreadable(name: &str, image: &str) -> Value {
     let mut pod = pod(name, "mandatory", image);
     if name == "long" {
@@ -124,8 +125,8 @@ fn unreadable(name: &str, image: &str) -> Value {
     pod
 }
 
-/// A mesh gives sidecars another image and probe before and after our webhook. Both stay, and all
-/// else is the SidecarSet's, also where the pod brings a counterfeit.
+/// A mesh changes the image and probe of sidecars before and after Berth's webhook. Both changes
+/// stay, and all else is the SidecarSet's, also if the pod brings a counterfeit.
 async fn mesh(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -> Result<()> {
     let mirrored = case.image("v2").await?;
     let at =
@@ -197,7 +198,7 @@ async fn mesh(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -> Resu
     Ok(())
 }
 
-/// A pod that has the container, as soon as the apiserver asks for it.
+/// A pod with the container, as soon as the apiserver calls the webhook for it.
 async fn injected(tenant: &Tenant, image: &str) -> Result<Value> {
     let began = Instant::now();
     for number in 0.. {

@@ -64,7 +64,7 @@ pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
         )
         .await?;
         let grown = somebody_elses_clone_set_grows(case, "web").await;
-        // Where it is not outlived, it is taken back.
+        // If it does not expire, it is removed.
         let now = objects::get(case.client(), install::NAMESPACE, LEASE, "kruise-manager").await?;
         if now["spec"]["holderIdentity"] == lease["spec"]["holderIdentity"] {
             let back = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
@@ -106,7 +106,7 @@ pub(crate) async fn times_for_two_leaders_are_refused(case: &Case) -> Result<()>
         match case.blocking(template).await {
             Ok(_) => accepted.push((lease, renew, retry)),
             Err(error) => {
-                // Before its own words stands the command with all values.
+                // The error begins with the command and all its values.
                 let error = format!("{error:#}");
                 let error = error.rsplit("failed:").next().unwrap_or_default();
                 ensure!(
@@ -123,7 +123,7 @@ pub(crate) async fn times_for_two_leaders_are_refused(case: &Case) -> Result<()>
     Ok(())
 }
 
-/// Where the node has IPv6, the controller listens on both.
+/// If the node has IPv6, the controller listens on both.
 pub(crate) async fn the_controller_listens_on_ipv6(case: &Case) -> Result<()> {
     for replica in Replicas::now(case).await?.0 {
         let network = format!("/proc/{}/net", replica.process);

@@ -14,7 +14,7 @@ const RESOURCES: &str = "--resource=clonesets.apps.kruise.io,imagepulljobs.apps.
 /// A tenant, its namespace and its token.
 pub(super) struct Tenant {
     pub(super) namespace: String,
-    /// With the tenant's token alone.
+    /// A client with the tenant's token alone.
     pub(super) client: Client,
 }
 
@@ -43,7 +43,7 @@ impl Tenant {
         objects::create(&self.client, &self.namespace, manifest).await
     }
 
-    /// Creates a CloneSet from text, which no parser needs to take.
+    /// Creates a CloneSet from text, which no parser here has to accept.
     pub(super) async fn create_clone_set(&self, text: String) -> Result<(), kube::Error> {
         let path = format!(
             "/apis/apps.kruise.io/v1beta1/namespaces/{}/clonesets",

@@ -41,7 +41,7 @@ impl Tries {
         })
     }
 
-    /// A creation for the sake of trying, which stores nothing.
+    /// Tries a creation in a dry run, which stores nothing.
     async fn create(&mut self, what: &str, namespace: &str, manifest: Value) -> Result<()> {
         self.create_with(what, namespace, manifest, true).await
     }
@@ -67,7 +67,7 @@ impl Tries {
         self.note(what, answer)
     }
 
-    /// A change for the sake of trying, which stores nothing.
+    /// Tries a change in a dry run, which stores nothing.
     async fn patch(
         &mut self,
         what: &str,
@@ -132,7 +132,7 @@ fn owner(version: &str, kind: &str) -> Value {
     json!([{"apiVersion": version, "kind": kind, "name": "web", "uid": "u", "controller": true}])
 }
 
-/// A pod of the control plane's namespace may use any of its accounts, and any host.
+/// A pod in the control plane's namespace may use any of its accounts, and any host.
 pub(crate) async fn a_stolen_token_makes_no_pods_of_its_own(case: &Case) -> Result<()> {
     attack(case, async || {
         let mut tries = Tries::of_controller(case).await?;
@@ -265,7 +265,7 @@ pub(crate) async fn a_stolen_token_writes_what_the_controller_writes(case: &Case
     .await
 }
 
-/// The definitions of our kinds: all but their caBundle stays.
+/// The definitions of Berth's kinds: only their caBundle may change.
 pub(crate) async fn a_stolen_token_changes_no_definition(case: &Case) -> Result<()> {
     attack(case, async || {
         let mut tries = Tries::of_controller(case).await?;
@@ -291,7 +291,7 @@ pub(crate) async fn a_stolen_token_holds_up_no_writes(case: &Case) -> Result<()>
         let tries = Tries::of_controller(case).await?;
         let mut webhooks = before["webhooks"].clone();
         webhooks[0]["failurePolicy"] = "Fail".into();
-        // In the place of everything, something that does no harm where nothing puts it right.
+        // A replacement of all rules that does no harm if it is not reverted.
         let rule = json!({"apiGroups": ["none.example"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]});
         webhooks[0]["rules"] = json!([rule]);
         let patch = json!({"webhooks": webhooks});

@@ -1,5 +1,5 @@
-//! Workloads that look as if they belonged to somebody else's UnitedDeployment, and
-//! UnitedDeployments that ask for more than their author may.
+//! Workloads with the labels of another user's UnitedDeployment, and UnitedDeployments that request
+//! more than their author may.
 
 use anyhow::{Result, ensure};
 use berth_e2e::objects::{self, APP, kind};

@@ -12,7 +12,8 @@ use crate::world::{Case, PATIENCE};
 
 const POD_BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
 
-/// The daemon asks no other host than the pod, and each request that fails sounds the same.
+/// The daemon sends requests to no other host than the pod, and the event is the same for each
+/// request that fails.
 pub(crate) async fn pre_stop_hooks_scan_no_ports(case: &Case) -> Result<()> {
     attack(case, async || {
         let image = case.image("v1").await?;
@@ -67,7 +68,7 @@ pub(crate) async fn budgets_tell_of_no_secret(case: &Case) -> Result<()> {
             objects::create(case.client(), inside, &budget).await?;
             let is_told = |budget: &Value| budget["status"].to_string().contains("of spec.targetRef");
             let budget = objects::until(case.client(), inside, POD_BUDGET, name, PATIENCE, is_told).await?;
-            // Whether the apiserver asks yet is another matter.
+            // It does not matter here whether the apiserver calls the webhook yet.
             let conditions = budget["status"]["conditions"].as_array().into_iter().flatten();
             let conditions = conditions.filter(|one| one["type"] != "Enforced");
             let text = |one: &Value| format!("{} {} {}", one["type"], one["reason"], one["message"]).replace(name, "NAME");

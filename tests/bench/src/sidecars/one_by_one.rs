@@ -34,7 +34,7 @@ pub(super) struct Timed {
     pub(super) bare: Vec<f64>,
 }
 
-/// Measures, with containers that take `start_delay` to start.
+/// Measures, with containers that take `delay` to start.
 pub(super) async fn measure(stage: &Stage, options: &Options, delay: Duration) -> Result<Timed> {
     let pods = options.one_by_one;
     let name = format!("{NAME}-{}", delay.as_millis());

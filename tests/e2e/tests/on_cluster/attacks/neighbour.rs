@@ -88,7 +88,7 @@ impl Neighbour {
         }
     }
 
-    /// Runs `what` in the cluster's network.
+    /// Runs `work` in the cluster's network.
     pub(super) async fn does<T: Send + 'static, F: Future<Output = Result<T>>>(
         case: &Case,
         work: impl FnOnce(Neighbour) -> F + Send + 'static,
@@ -109,7 +109,7 @@ impl Neighbour {
         done.await??
     }
 
-    /// Keeps its connections open while `what` runs.
+    /// Keeps the connections of `open` while `meanwhile` runs.
     pub(super) async fn holds<H: 'static, F: Future<Output = Result<H>>>(
         case: &Case,
         open: impl FnOnce(Neighbour) -> F + Send + 'static,

@@ -64,7 +64,7 @@ pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
         )
         .await?;
         let grown = somebody_elses_clone_set_grows(case, "web").await;
-        // If it does not expire, it is removed.
+        // If it does not expire, the test releases it.
         let now = objects::get(case.client(), install::NAMESPACE, LEASE, "kruise-manager").await?;
         if now["spec"]["holderIdentity"] == lease["spec"]["holderIdentity"] {
             let back = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});

@@ -1,4 +1,4 @@
-//! The real controller, one life after the other, alone or with another beside it.
+//! The real controller, one life after the other, alone or with another replica beside it.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -32,11 +32,12 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Variables beside `KUBECONFIG` and this process's own.
     pub environment: Vec<(String, String)>,
-    /// Where its logs and kubeconfigs go: `controller-LIFE.log`.
+    /// The directory of its logs and kubeconfigs: `controller-LIFE.log`.
     pub directory: PathBuf,
 }
 
-/// The controller: one process, or several of which one leads. They end with this value.
+/// The controller: one process, or several, one of which leads. They end when this value is
+/// dropped.
 pub struct Controller {
     ledger: Arc<Mutex<Ledger>>,
     directory: PathBuf,
@@ -45,7 +46,7 @@ pub struct Controller {
     hold: watch::Sender<bool>,
 }
 
-/// A process, one life after the other.
+/// One replica, whose processes run one after the other.
 struct Replica {
     proxy: Arc<Proxy>,
     state: watch::Receiver<State>,
@@ -61,13 +62,13 @@ enum State {
     Between,
     Lives,
     StandsStill,
-    /// It has ended by itself, or cannot be run.
+    /// The process has ended by itself, or cannot be run.
     Ended(String),
 }
 
 impl Controller {
-    /// Starts the replicas, and each again whenever it was killed. `upstream` is how the apiserver is reached. All have one
-    /// directory.
+    /// Starts the replicas, and each again whenever it was killed. `upstream` is the client for the
+    /// apiserver. All have one directory.
     pub fn start(programs: Vec<Program>, upstream: &Client) -> Controller {
         let ledger = Arc::new(Mutex::new(Ledger::new()));
         let directory = programs
@@ -107,7 +108,7 @@ impl Controller {
         }
     }
 
-    /// Begins a run with this fault injected: from now on writes in this namespace count.
+    /// Begins a run with this injected fault: from now on writes in this namespace count.
     pub fn begin(&self, namespace: &str, fault: Fault) {
         self.replicas
             .iter()
@@ -115,27 +116,27 @@ impl Controller {
         self.ledger().begin(namespace, fault);
     }
 
-    /// When it is killed next, it stays dead until [`Controller::release`] or [`Controller::one_life`].
+    /// After its next kill it stays dead until [`Controller::release`] or [`Controller::one_life`].
     pub fn hold(&self) {
         self.hold.send_replace(true);
     }
 
-    /// It lives again, and from now on each time that it was killed.
+    /// Starts it again, and from now on after each kill.
     pub fn release(&self) {
         self.hold.send_replace(false);
     }
 
-    /// It lives once more; when it is killed then, it stays dead again.
+    /// Starts it once more; after the next kill it stays dead again.
     pub async fn one_life(&self) {
         self.hold.send_replace(false);
         self.all(|state| *state != State::Between).await;
         self.hold.send_replace(true);
     }
 
-    /// Waits until it is dead; it stays so only when it is [held](Controller::hold).
+    /// Waits until it is dead; it stays so only if it is [held](Controller::hold).
     ///
     /// # Errors
-    /// When it has ended by itself, which it never may.
+    /// When it has ended by itself, which is a failure.
     pub async fn dead(&self) -> Result<()> {
         self.all(|state| matches!(state, State::Between | State::Ended(_)))
             .await;
@@ -191,15 +192,15 @@ impl Controller {
             .sum()
     }
 
-    /// The writes of the run. Holds the controller's next request up while it lives.
+    /// The writes of the run. The controller's next request waits while this value lives.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock()
     }
 
-    /// Fails when the controller has ended by itself, which it never may.
+    /// Fails if the controller has ended by itself, which is a failure.
     ///
     /// # Errors
-    /// Says how it ended.
+    /// The way in which it ended.
     pub fn check(&self) -> Result<()> {
         for replica in &self.replicas {
             if let State::Ended(why) = &*replica.state.borrow() {
@@ -255,7 +256,7 @@ impl Lives {
         }
     }
 
-    /// One life. It ends well when the controller had to be killed, or ended as it was asked to.
+    /// One life. It succeeds if the controller was killed for its fault, or ended at the signal.
     async fn live(&self) -> Result<()> {
         let Lives { program, proxy, .. } = self;
         let (life, stale) = {
@@ -270,13 +271,13 @@ impl Lives {
             .context("cannot listen for the controller")?;
         let mut process = start(program, life, listener.local_addr()?)?;
         self.until_fatal(&mut process, listener, life).await?;
-        // It may have ended.
+        // It may have ended already.
         process.kill().await.context("cannot kill the controller")?;
         proxy.drained().await;
         Ok(())
     }
 
-    /// Serves a process until it has to be killed. Where it has to stand still, it does until it may go on.
+    /// Serves a process until it must be killed. If it must pause, it does so until it may resume.
     async fn until_fatal(
         &self,
         process: &mut Child,
@@ -328,7 +329,7 @@ impl Lives {
     }
 }
 
-/// Starts the process of a life, which finds the apiserver at this address.
+/// Starts the process of a life, with the apiserver at this address.
 fn start(program: &Program, life: usize, apiserver: SocketAddr) -> Result<Child> {
     let kubeconfig = program.directory.join(format!("kubeconfig-{life}.json"));
     let server = format!("http://{apiserver}");

@@ -5,36 +5,36 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-/// How long a write stays in doubt that has no answer: the controller's `--write-timeout`.
+/// How long a write without an answer stays in doubt: the controller's `--write-timeout`.
 pub const IN_DOUBT: Duration = Duration::from_secs(2);
-/// After this time a write may be tried again that is one of too many.
+/// The time after which a write that was refused as one of too many may be tried again.
 pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// At which point of a write the controller dies.
+/// The point of a write at which the controller dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// The write never reaches the apiserver.
     Before,
     /// The apiserver carries it out, and its answer never reaches the controller.
     After,
-    /// It has its answer, and does nothing more.
+    /// The controller has the answer, and does nothing more.
     Answered,
 }
 
 /// How the apiserver fails to carry out a write, or to answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
-    /// 409, as if another had written the object.
+    /// 409, as if another writer had written the object.
     Conflict,
     /// 429, with the time after which to try again.
     TooMany,
     /// 500.
     Internal,
-    /// 504, and it was not done.
+    /// 504, and the write was not carried out.
     TimedOut,
-    /// 504, and it was done.
+    /// 504, and the write was carried out.
     TimedOutDone,
-    /// The connection breaks before the answer, and it was done.
+    /// The connection breaks before the answer, and the write was carried out.
     Lost,
 }
 
@@ -55,10 +55,10 @@ pub enum Lag {
 pub enum Fault {
     /// Nothing.
     None,
-    /// It dies once.
+    /// The controller dies once.
     One(usize, Side),
-    /// It dies again and again. Before: every life but the last has one write, and ends at its second. After and answered:
-    /// every life but the last has one write.
+    /// The controller dies again and again. Before: every life but the last has one write, and ends
+    /// at its second. After and answered: every life but the last has one write.
     Each(Side),
     /// The write is refused once.
     Refused(usize, Refusal),
@@ -72,12 +72,13 @@ pub enum Fault {
     /// With two replicas: the leader gets SIGTERM after this write, and releases its lease; the
     /// other replicas' view of a resource falls behind from the write on.
     HandedOver(usize, &'static str),
-    /// It dies after this write, and in its next life sees nothing new of a resource for a while after the list.
+    /// The controller dies after this write, and in its next life sees nothing new of a resource
+    /// for a while after the list.
     Stale(usize, &'static str),
 }
 
 impl Refusal {
-    /// All of them.
+    /// All refusals.
     pub const ALL: [Refusal; 6] = [
         Refusal::Conflict,
         Refusal::TooMany,
@@ -92,7 +93,7 @@ impl Refusal {
         matches!(self, Refusal::TimedOutDone | Refusal::Lost)
     }
 
-    /// Status and reason of the answer; none where there is no answer.
+    /// Status and reason of the answer; `None` without an answer.
     pub(crate) fn answer(self) -> Option<(StatusCode, &'static str)> {
         match self {
             Refusal::Conflict => Some((StatusCode::CONFLICT, "Conflict")),
@@ -107,7 +108,7 @@ impl Refusal {
 }
 
 impl Fault {
-    /// The write that triggers it; none where it is not one write.
+    /// The number of the write that triggers it; `None` if no single write does.
     pub fn write(self) -> Option<usize> {
         match self {
             Fault::None | Fault::Each(_) | Fault::Unseen(..) => None,
@@ -120,7 +121,7 @@ impl Fault {
         }
     }
 
-    /// The event that triggers it; none where a write does.
+    /// The number of the event that triggers it; `None` if a write does.
     pub fn event(self) -> Option<usize> {
         if let Fault::Unseen(number, ..) = self {
             Some(number)
@@ -150,7 +151,7 @@ impl Fault {
         )
     }
 
-    /// Whether another leads after it, where there is another.
+    /// Whether another replica leads after it, if there is another.
     pub fn changes_the_leader(self) -> bool {
         matches!(
             self,

@@ -33,7 +33,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Reads a request's address; none when it is no watch.
+    /// Reads a request's address; `None` if it is no watch.
     pub(crate) fn of(uri: &Uri) -> Option<Watch> {
         let pairs: Vec<_> = form_urlencoded::parse(uri.query()?.as_bytes()).collect();
         let value = |name: &str| {
@@ -55,7 +55,7 @@ impl Watch {
         })
     }
 
-    /// The same address, from another version on.
+    /// The same address, beginning at another version.
     fn from_version(uri: &Uri, version: &str) -> Option<Uri> {
         let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
         let other = |(key, value)| {
@@ -72,8 +72,8 @@ impl Watch {
     }
 }
 
-/// Whether an apiserver may answer this read with an older state than there is: it names a version, and does not only go on
-/// from it.
+/// Whether an apiserver may answer this read with an older state: the read names a version, and
+/// does not only continue from it.
 pub(crate) fn asks_for_the_past(uri: &Uri) -> bool {
     let goes_on = Watch::of(uri).is_some_and(|watch| !watch.version.is_empty());
     let pairs = uri
@@ -102,13 +102,13 @@ type Held = Option<(Lag, &'static str)>;
 /// Which watches lag, and how.
 pub(crate) struct Lags {
     held: watch::Sender<Held>,
-    /// The lag that broke off a watch, until that was asked for again.
+    /// The lag that broke off a watch, until the controller requests that watch again.
     interrupted: Mutex<Held>,
     /// The last versions that were sent, by resource.
     versions: Mutex<HashMap<String, VecDeque<String>>>,
     /// How many events of the run were held back, lost or repeated.
     hidden: AtomicUsize,
-    /// The run's.
+    /// The namespace of the run.
     namespace: Mutex<String>,
 }
 
@@ -123,7 +123,7 @@ impl Lags {
         }
     }
 
-    /// A run begins, in this namespace: nothing has been hidden of it.
+    /// Begins a run in this namespace: none of its events has been hidden.
     pub(crate) fn begin_run(&self, namespace: &str) {
         namespace.clone_into(&mut lock(&self.namespace));
         self.hidden.store(0, Ordering::Relaxed);
@@ -135,18 +135,18 @@ impl Lags {
         self.hidden.load(Ordering::Relaxed)
     }
 
-    /// From now on.
+    /// Begins a lag of this resource.
     pub(crate) fn begin(&self, lag: Lag, resource: &'static str) {
         *lock(&self.interrupted) = Some((lag, resource)).filter(|(lag, _)| *lag != Lag::Late);
         self.held.send_replace(Some((lag, resource)));
     }
 
-    /// No longer.
+    /// Ends the lag.
     pub(crate) fn end(&self) {
         self.held.send_replace(None);
     }
 
-    /// Whether anything lags.
+    /// Whether a resource lags.
     pub(crate) fn any(&self) -> bool {
         self.held.borrow().is_some()
     }
@@ -174,7 +174,7 @@ impl Lags {
         }
     }
 
-    /// Whether it belongs to the run.
+    /// Whether the event belongs to the run.
     fn is_of_run(&self, event: &Event, resource: &str) -> bool {
         let namespace = event
             .object
@@ -206,8 +206,8 @@ impl Lags {
         }
     }
 
-    /// The events of a watch, line by line, as they may be seen. `arrives` is called for each of the run that is no part
-    /// of a list, before it is seen.
+    /// The events of a watch, line by line, when the controller may see them. `arrives` is called
+    /// before that for each event of the run that is no part of a list.
     pub(crate) fn events(
         self: Arc<Self>,
         (watch, arrives): (Watch, impl Fn() + Send + 'static),
@@ -234,10 +234,10 @@ impl Lags {
 
 /// A watch that is being served.
 struct Events {
-    /// None after it broke off.
+    /// `None` after the watch broke off.
     lines: Option<Lines>,
     held: watch::Receiver<Held>,
-    /// The list at its beginning has not ended.
+    /// The watch is still in the list at its beginning.
     lists: bool,
     watch: Watch,
     arrives: Box<dyn Fn() + Send>,
@@ -245,7 +245,7 @@ struct Events {
 }
 
 impl Events {
-    /// The next event, once it may be seen; none when the watch ends.
+    /// The next event, once the controller may see it; `None` when the watch ends.
     async fn next(&mut self) -> Option<kube::Result<Bytes>> {
         let Events {
             lines,

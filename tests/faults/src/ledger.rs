@@ -11,21 +11,24 @@ use tokio::time::Instant;
 use crate::fault::{Fault, Lag, Refusal, Side};
 use crate::write::{Write, is_of_run};
 
-/// Has the secret paths of the webhooks, which every start of the controller writes anew.
+/// This resource holds the secret paths of the webhooks, which every start of the controller writes
+/// anew.
 pub const PATHS: &str = "mutatingwebhookconfigurations";
 
 /// A write that the controller sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// In which of the controller's lives, counted from 1 since the first one of all.
+    /// The number of the controller's life, counted from 1 over all runs.
     pub life: usize,
     /// The write.
     pub write: Write,
-    /// Its content; null when that is not JSON.
+    /// Its content; null if it is not JSON.
     pub body: Value,
-    /// It brings other secret paths, and perhaps something else: each start, and each ten minutes, brings one.
+    /// The write brings other secret paths, and perhaps other changes: each start brings one, and
+    /// each ten minutes.
     pub is_renewal: bool,
-    /// The apiserver's answer as an HTTP status; none when the write was held back, or has no answer yet.
+    /// The apiserver's answer as an HTTP status; `None` if the write was held back, or has no
+    /// answer yet.
     pub answer: Option<u16>,
     /// How many writes had arrived at the time of the answer.
     pub arrived_by_then: usize,
@@ -51,20 +54,20 @@ impl fmt::Display for Entry {
 /// The decision about a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It passes and is not counted.
+    /// The write passes and is not counted.
     Beside,
-    /// It passes; its answer is to be entered under this index.
+    /// The write passes; its answer belongs to the entry at this index.
     Pass(usize),
     /// The controller's view of the resource falls behind, and then the write passes.
     LagThenPass(usize, Lag, &'static str),
     /// The other replicas' view of the resource falls behind, the write passes, and then the
     /// controller gets the signal to end.
     LastBeforeTheEnd(usize, &'static str),
-    /// It is refused so.
+    /// The write is refused in this way.
     Refuse(usize, Refusal),
-    /// The controller dies, or stands still, at this point of it.
+    /// The controller dies, or pauses, at this point of the write.
     Fatal(usize, Side),
-    /// The controller is about to die or stands still: nothing more of it reaches the apiserver.
+    /// The controller is about to die or is paused: nothing more of it reaches the apiserver.
     Hold,
 }
 
@@ -78,16 +81,16 @@ pub struct Ledger {
     events: BTreeMap<String, usize>,
     life: usize,
     passed_in_life: usize,
-    /// The life that ends or stands still.
+    /// The life that ends or is paused.
     dying: Option<usize>,
     kills: usize,
     /// The fault was triggered.
     triggered: bool,
     last_request: Option<Instant>,
-    /// How many writes the apiserver was sent and has not answered.
+    /// How many writes were sent to the apiserver and have no answer yet.
     unanswered: usize,
     old_reads: Vec<String>,
-    /// The secret behind each path of the webhooks, as it was last written.
+    /// The last written secret of each webhook path.
     secrets: BTreeMap<String, String>,
 }
 
@@ -96,7 +99,7 @@ impl Ledger {
         Ledger::of(Vec::new())
     }
 
-    /// With these writes, in this order.
+    /// A ledger of these writes, in this order.
     pub fn of(entries: Vec<Entry>) -> Ledger {
         Ledger {
             namespace: String::new(),
@@ -115,7 +118,7 @@ impl Ledger {
         }
     }
 
-    /// Begins a run in this namespace, with this fault injected.
+    /// Begins a run in this namespace, with this injected fault.
     pub(crate) fn begin(&mut self, namespace: &str, fault: Fault) {
         namespace.clone_into(&mut self.namespace);
         self.fault = fault;
@@ -126,7 +129,7 @@ impl Ledger {
         self.triggered = false;
     }
 
-    /// Of which resource nothing new is to be seen in the life that begins.
+    /// The resource of which the controller must see nothing new in the life that begins.
     pub(crate) fn stale(&self) -> Option<&'static str> {
         match self.fault {
             Fault::Stale(_, resource) if self.triggered && self.kills == 1 => Some(resource),
@@ -134,7 +137,7 @@ impl Ledger {
         }
     }
 
-    /// Begins another life of the controller; gives its number.
+    /// Begins another life of the controller; returns its number.
     pub(crate) fn begin_life(&mut self) -> usize {
         self.life += 1;
         self.passed_in_life = 0;
@@ -142,7 +145,7 @@ impl Ledger {
         self.life
     }
 
-    /// For how long the fault may have consequences yet when nothing happens.
+    /// How long the fault may still have consequences while nothing happens.
     pub fn settle_time(&self) -> Duration {
         if self.triggered {
             self.fault.settle_time()
@@ -151,12 +154,12 @@ impl Ledger {
         }
     }
 
-    /// Whether the controller does not die of its fault, but stands still.
+    /// Whether the fault pauses the controller instead of killing it.
     pub(crate) fn only_pauses(&self) -> bool {
         matches!(self.fault, Fault::Paused(..))
     }
 
-    /// Whether the controller is not killed for its fault, but asked to end.
+    /// Whether the fault ends the controller by a signal instead of killing it.
     pub(crate) fn only_asks_to_end(&self) -> bool {
         matches!(self.fault, Fault::HandedOver(..))
     }
@@ -171,7 +174,7 @@ impl Ledger {
         self.last_request = Some(at);
     }
 
-    /// Notes that the apiserver is sent a write, of the run or not.
+    /// Notes that a write is sent to the apiserver, of the run or not.
     pub(crate) fn sent(&mut self) {
         self.unanswered += 1;
     }
@@ -183,7 +186,7 @@ impl Ledger {
         self.last_request = self.last_request.map(|last| last.max(at));
     }
 
-    /// Notes a read that an apiserver may answer with an older state than there is.
+    /// Notes a read that an apiserver may answer with an older state.
     pub(crate) fn asked_for_the_past(&mut self, address: String) {
         self.old_reads.push(address);
     }
@@ -236,7 +239,7 @@ impl Ledger {
             answer: None,
             arrived_by_then: 0,
         });
-        // A controller that died of it at each start would never come to anything else.
+        // A controller that died of it at each start would never get further.
         if is_renewal {
             return Verdict::Pass(index);
         }
@@ -299,7 +302,7 @@ impl Ledger {
         self.life
     }
 
-    /// Whether the controller has asked the apiserver for something in this life, has all its answers, and has asked for
+    /// Whether the controller has sent requests in this life, has all its answers, and has sent
     /// nothing more for so long.
     pub fn rests_for(&self, time: Duration) -> bool {
         self.unanswered == 0 && self.last_request.is_some_and(|last| last.elapsed() >= time)

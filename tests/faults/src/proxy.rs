@@ -1,6 +1,6 @@
-//! The way from the controller to the apiserver, of one life.
+//! The proxy between one life of the controller and the apiserver.
 //!
-//! A life has a port of its own, so that nothing that a dead process sent is taken for its successor's.
+//! A life has a port of its own, so that requests of a dead process do not count for its successor.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -28,11 +28,11 @@ use crate::lag::{self, Lags, Watch};
 use crate::ledger::{Ledger, Verdict};
 use crate::write::{self, Write};
 
-/// For an answer to reach the controller before it is killed.
+/// The time for an answer to reach the controller before it is killed.
 const DELIVERY: Duration = Duration::from_millis(20);
 /// After so much time without a request, the controller does nothing more with its view.
 const REST: Duration = Duration::from_millis(300);
-/// Nothing lags for longer.
+/// The maximum duration of a lag.
 const LONGEST: Duration = Duration::from_secs(3);
 
 type Answer = Response<UnsyncBoxBody<Bytes, kube::Error>>;
@@ -108,7 +108,7 @@ impl Proxy {
         self.resumed.send_replace(());
     }
 
-    /// Waits until the controller reads the lease from now on, or writes it with success.
+    /// Waits until the controller reads the lease from now on, or writes it successfully.
     pub(crate) async fn learns_who_leads(&self) {
         let now = Instant::now();
         let _ = self
@@ -225,7 +225,7 @@ impl Proxy {
         content: Value,
         request: Request<Body>,
     ) -> Result<Answer, Broken> {
-        // Taken before the write is admitted, so that none is admitted and then forgotten.
+        // Locked before the write is admitted, so that `drained` misses no admitted write.
         let under_way = Arc::clone(&self.under_way).read_owned().await;
         // The lease is written all the time, also by a controller that has nothing more to do.
         let is_of_lease = write.resource == "leases";
@@ -257,7 +257,8 @@ impl Proxy {
             }
         };
         let proxy = Arc::clone(&self);
-        // On a task of its own: it is carried out and entered even if the controller dies meanwhile.
+        // In a task of its own, so that the write is carried out and entered even if the controller
+        // dies meanwhile.
         let carried_out = tokio::spawn(async move {
             let response = proxy
                 .carry_out_and_enter(request, (index, is_of_lease))
@@ -297,7 +298,8 @@ impl Proxy {
         });
     }
 
-    /// The apiserver's whole answer to a write, which is entered under an index where it belongs to the run.
+    /// The apiserver's whole answer to a write, which is entered at its index if the write belongs
+    /// to the run.
     async fn carry_out_and_enter(
         &self,
         request: Request<Body>,
@@ -350,7 +352,7 @@ fn answer_to(refused: Refusal) -> Result<Answer, Broken> {
     Ok(answer)
 }
 
-/// As the apiserver refuses.
+/// An answer in the form of the apiserver's refusals.
 fn refusal(code: StatusCode, reason: &str) -> Answer {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,4 +1,4 @@
-//! Which requests are writes that count.
+//! Decides which requests are writes that count.
 
 use std::fmt;
 
@@ -18,10 +18,11 @@ const UPKEEP: [&str; 8] = [
     "namespaces",
 ];
 
-/// Where the controller keeps the history of objects that have no namespace.
+/// The namespace in which the controller keeps the history of objects without a namespace.
 const OWN_NAMESPACE: &str = "kruise-system";
 
-/// Whether an object belongs to a run: it is in the run's namespace, or in none, or is the history of one in none.
+/// Whether an object belongs to a run: it is in the run's namespace, or has none, or is the history
+/// of one without a namespace.
 pub(crate) fn is_of_run(run: &str, namespace: &str, resource: &str) -> bool {
     let is_history = namespace == OWN_NAMESPACE && resource == "controllerrevisions";
     namespace.is_empty() || namespace == run || is_history
@@ -41,7 +42,7 @@ pub struct Write {
 }
 
 impl Write {
-    /// Reads a request; none when it changes nothing that counts.
+    /// Reads a request; `None` if it changes nothing that counts.
     pub fn of(method: &Method, uri: &Uri) -> Option<Write> {
         if ![Method::POST, Method::PATCH, Method::PUT, Method::DELETE].contains(method) {
             return None;

@@ -41,7 +41,7 @@ struct World {
     pods: Vec<Value>,
     /// How many pods are expected; below 0 the number is not known.
     expected: i64,
-    /// For how many seconds each entry is seen.
+    /// For how many seconds each entry has been seen.
     seen: u64,
 }
 
@@ -189,7 +189,7 @@ fn of_distributed(
                 one::<NativeBudget>(value).map_or_else(none, |it| Brings::of_native(&it))
             }
         };
-        // As of another cluster that has become silent since.
+        // As for another cluster that has become silent since.
         let promise =
             one::<DistributedPodDisruptionBudget>(value).and_then(|member| promised(&member));
         let keeps = promise.map_or(0, |promise| promise.pods);

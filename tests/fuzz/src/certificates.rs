@@ -1,4 +1,5 @@
-//! The Secret of the webhooks' certificates, which anyone with rights in the namespace may have written.
+//! The Secret of the webhooks' certificates, which any user with rights in the namespace may have
+//! written.
 
 use std::collections::BTreeMap;
 

@@ -41,7 +41,8 @@ pub(crate) fn configuration(data: &[u8]) {
     assert!(answer.is_ok_and(|answer| answer["cniVersion"] == config.version));
 }
 
-/// The first addresses of a set: each is in its range, none is a gateway, and the one behind the last comes next.
+/// The first addresses of a set: each is in its range, none is a gateway, and the one after the
+/// last comes next.
 fn offered(set: &RangeSet) -> Vec<Given> {
     let mut given: Vec<Given> = Vec::new();
     for Offer { address, range } in offers(set, None).take(300) {
@@ -144,7 +145,7 @@ pub(crate) fn record(data: &[u8]) {
     assert!(address_of(text).is_none_or(|address: IpAddr| address.to_string() == text));
 }
 
-/// It stays in its directory, and fits.
+/// The name stays in its directory, and is short enough.
 fn is_file_name(name: &str) {
     assert!(
         name.len() <= 255 && !name.contains('/') && !matches!(name, "." | ".."),

@@ -60,7 +60,8 @@ struct World {
     jobs: Vec<Value>,
     nodes: Vec<Value>,
     overlapping: Vec<String>,
-    /// By node: of which generation of the set pods ended there, how often, and when the last did.
+    /// Keyed by node: the generation of the set whose pods ended there, how often, and when the
+    /// last did.
     ended: BTreeMap<Box<str>, [i64; 3]>,
 }
 
@@ -304,7 +305,8 @@ pub(crate) fn daemon_set(data: &[u8]) {
     }
 }
 
-/// A pod is made only on a node that there is, and that has none; or one, where a second may be beside it.
+/// A pod is created only on a node that exists, and that has none; or has one, if a second may be
+/// beside it.
 fn each_node_has_its_pod(snapshot: &daemonset::Snapshot, plan: &Plan) {
     let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
     let most = if rolling.is_some_and(|rolling| rolling.max_surge.is_some()) {
@@ -529,7 +531,7 @@ fn join(world: &World) -> nodeimage::Join {
     }
 }
 
-/// The requests of a world stand among its jobs.
+/// The requests of a world are among its jobs.
 fn requested(world: &World) -> Vec<Requested> {
     let requests = all::<ContainerRecreateRequest>(&world.jobs);
     let of = |pod: Arc<Pod>| {
@@ -580,7 +582,7 @@ fn container_recreate_requests(world: &World) {
     }
 }
 
-/// The plan, which is the same for the same world.
+/// The plan, which must be the same for the same world.
 pub(crate) fn decided(decide: impl Fn() -> Plan) -> Plan {
     let plan = decide();
     sound(&plan);
@@ -604,7 +606,7 @@ pub(crate) fn told<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     }
 }
 
-/// A plan can be shown, and a refusal says why.
+/// A plan can be printed, and a refusal has a reason.
 fn sound(plan: &Plan) {
     assert!(
         plan.refusal
@@ -653,7 +655,7 @@ fn failed(plan: &Plan) -> Outcome {
     }
 }
 
-/// Every label and annotation of a pod that is read.
+/// Every label and annotation of a pod that the decisions read.
 const ANNOTATIONS: [&str; 8] = [
     annotations::INPLACE_UPDATE_STATE,
     annotations::INPLACE_UPDATE_STATE_OLD,

@@ -1,8 +1,9 @@
 //! The properties that must hold for any input from outside: no parser and no decision panics, and
 //! values read back as they were written.
 //!
-//! Each of [`TARGETS`] takes bytes and asserts its properties. `cargo test` runs them on the kept [`corpus`] and on
-//! mutations of it; `make fuzz` hands them to libFuzzer, which looks for inputs that reach code which none before did.
+//! Each of [`TARGETS`] takes bytes and asserts its properties. `cargo test` runs them on the kept
+//! [`corpus`] and on mutations of it; `make fuzz` passes them to libFuzzer, which searches for
+//! inputs that reach new code.
 
 mod admission;
 mod budgets;
@@ -23,7 +24,7 @@ pub use mutate::mutated;
 
 /// A parser, or several that read the same, with its properties.
 pub struct Target {
-    /// Its name: of the directory of its corpus, and of its program for libFuzzer.
+    /// Its name, which is that of its corpus's directory, and of its program for libFuzzer.
     pub name: &'static str,
     /// Asserts the properties for an input.
     pub run: fn(&[u8]),

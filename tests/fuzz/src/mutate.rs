@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use serde_json::{Map, Value};
 
-/// Numbers at which arithmetic turns over.
+/// Numbers at which arithmetic overflows.
 const NUMBERS: [i64; 14] = [
     0,
     1,
@@ -77,7 +77,7 @@ const TEXTS: [&str; 52] = [
     "a\r\neth0",
 ];
 
-/// Another input than `data`: a few values changed where it is JSON, else a few bytes.
+/// An input that differs from `data`: by a few values if it is JSON, otherwise by a few bytes.
 pub fn mutated(data: &[u8], random: &mut Rng) -> Vec<u8> {
     match serde_json::from_slice::<Value>(data) {
         Ok(mut value) => {
@@ -105,7 +105,7 @@ fn mutate(root: &mut Value, random: &mut Rng) {
     };
     match random.u8(0..8) {
         0 => *value = interesting(random),
-        // A part of the document in the place of another: grows it, so not without bound.
+        // A part of the document replaces another: this grows the document, so it has a bound.
         1 if count < 4000 => *value = copied.unwrap_or_default(),
         _ => change(value, random),
     }

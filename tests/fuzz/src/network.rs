@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::cni::told;
 
-/// A node's disk as far as the plugin looks, and calls. All paths are below its directory of data.
+/// The part of a node's disk that the plugin reads, and calls. All paths are below its directory of
+/// data.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Disk {
@@ -129,7 +130,7 @@ fn make(call: &Call, config: &Config, directory: &Path) {
             .into_iter()
             .flatten()
             .map(|ip| &ip["address"]);
-        // Where the oldest versions of CNI have them.
+        // The addresses in the form of the oldest versions of CNI.
         let given = given.chain([&answer["ip4"]["ip"], &answer["ip6"]["ip"]]);
         let given: Vec<&str> = given.filter_map(Value::as_str).collect();
         assert!(!given.is_empty(), "{answer}");

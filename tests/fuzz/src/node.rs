@@ -25,7 +25,7 @@ struct Said {
     containers: Vec<SaidContainer>,
     images: Vec<SaidImage>,
     names: Vec<String>,
-    /// By container: the runtime's verbose status.
+    /// Keyed by container: the runtime's verbose status.
     infos: HashMap<String, String>,
 }
 

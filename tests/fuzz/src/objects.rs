@@ -1,4 +1,4 @@
-//! Custom resources in every version: read, written, converted, and looked over for faults.
+//! Custom resources in every version: read, written, converted, and checked for faults.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::watch;
 
-/// A type of ours.
+/// A type of Berth's API.
 struct Type {
     kind: &'static str,
     version: Version,
@@ -71,7 +71,7 @@ const TYPES: [Type; 25] = [
     Type::of::<v1beta1::UnitedDeployment>("UnitedDeployment", Version::V1Beta1),
 ];
 
-/// No object of ours is deeper, and the parser's own bound is near.
+/// No object of Berth's kinds is deeper, and the parser's own bound is near.
 const DEEPEST: usize = 64;
 
 pub(crate) fn custom_resource(data: &[u8]) {
@@ -127,14 +127,15 @@ pub(crate) fn followed(data: &[u8]) {
         .for_each(|type_| (type_.follows)(data));
 }
 
-/// The kind and the version of an object, if it is one of ours.
+/// The kind and the version of an object, if it is of Berth's kinds.
 fn known(object: &Value) -> Option<(&'static Kind, Version)> {
     let text = |field: &str| object.get(field)?.as_str();
     let kind = kinds::named(text("kind")?)?;
     Some((kind, kind.version(text("apiVersion")?)?))
 }
 
-/// A document as an apiserver may hold it: it has no time before the year 0, which the types write and do not read.
+/// A document as an apiserver may hold it: it has no time before the year 0, which the types write
+/// and do not read.
 pub(crate) fn document(data: &[u8]) -> Option<Value> {
     fn is_dated(value: &Value) -> bool {
         match value {
@@ -147,7 +148,7 @@ pub(crate) fn document(data: &[u8]) -> Option<Value> {
     serde_json::from_slice(data).ok().filter(is_dated)
 }
 
-/// Nothing is lost, however often. Returns the object in the other version.
+/// Nothing is lost in any number of conversions. Returns the object in the other version.
 fn there_and_back(object: &Value, from: &str, to: &str) -> Value {
     let there = converted(object, to);
     let back = converted(&there, from);

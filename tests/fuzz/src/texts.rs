@@ -1,4 +1,5 @@
-//! Texts that mean something by themselves: quantities, percentages, times, image references, flags.
+//! Texts that have a meaning by themselves: quantities, percentages, times, image references,
+//! flags.
 
 use berth_api::IntOrString;
 use berth_api::fields::inplace::wait_for_image;
@@ -49,7 +50,7 @@ fn number_or_percentage(text: &str) {
     }
 }
 
-/// A quantity has one form, which stays as it is and means the same.
+/// A quantity has one form, which reads back unchanged and has the same value.
 fn quantity(text: &str) {
     let of = |text: &str| json!({"metadata": {}, "spec": {"containers": [{"resources": {"limits": {"cpu": text}}}]}});
     let canonical = form::canonical(&of(text));
@@ -62,7 +63,7 @@ fn quantity(text: &str) {
     }
 }
 
-/// An image that the controller takes is the same image for the daemon.
+/// An image that the controller accepts is the same image for the daemon.
 fn image(text: &str) {
     let full = normalised(text);
     assert_eq!(same_id(text, text), !text.is_empty());

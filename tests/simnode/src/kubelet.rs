@@ -24,13 +24,13 @@ pub struct Habits {
 /// The next action for a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Nothing, until it changes.
+    /// Nothing, until the pod changes.
     Rest,
-    /// It gets a node.
+    /// The pod gets a node.
     Bind,
-    /// Its status is patched so, by a strategic merge patch.
+    /// The pod's status is patched, by a strategic merge patch.
     Report(Value),
-    /// It has ended, and is let go.
+    /// The pod has ended, and is removed.
     Remove,
     /// Look again after this time.
     Wait(Duration),
@@ -67,7 +67,7 @@ pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
     if pod.metadata.deletion_timestamp.is_some() {
         let delay = manner.stop_delay.unwrap_or(habits.stop_delay);
         return match pod.metadata.deletion_grace_period_seconds {
-            // It was let go already, and finalizers hold it.
+            // The pod was removed already, and finalizers hold it.
             Some(0) => Action::Rest,
             _ if seen < delay => Action::Wait(delay - seen),
             _ => Action::Remove,
@@ -94,7 +94,7 @@ pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
     report(pod, &statuses(native), &statuses(containers), now)
 }
 
-/// The status of a container, and whether it is another one than before.
+/// The status of a container, and whether it is a new container.
 fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (ContainerStatus, bool) {
     let mut known = pod
         .status

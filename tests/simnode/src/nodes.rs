@@ -9,7 +9,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 
-/// With this the names of simulated nodes begin, and of no others.
+/// The prefix of the names of simulated nodes, and of no others.
 const PREFIX: &str = "sim-";
 /// Requests at once.
 const PARALLEL: usize = 16;
@@ -24,7 +24,7 @@ pub fn is_ours(name: &str) -> bool {
     number(name).is_some()
 }
 
-/// Which of the nodes has this name.
+/// The number of the node with this name.
 pub fn number(name: &str) -> Option<usize> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
@@ -74,7 +74,7 @@ pub async fn make(client: &Client, numbers: Range<usize>, now: &str) -> Result<(
         .await
 }
 
-/// Creates a node, if it is not there yet.
+/// Creates a node, if it does not exist yet.
 async fn join(client: &Client, name: &str, now: &str) -> Result<()> {
     match send(
         client,
@@ -133,8 +133,8 @@ pub async fn beat(client: &Client, count: usize, interval: Duration) {
     .await;
 }
 
-/// Reports the status of every node once in each interval, one after the other, as kubelets do of which nothing changes but
-/// the time. Does not return.
+/// Reports the status of every node once in each interval, one after the other, as kubelets do if
+/// only the time changes. Does not return.
 pub async fn report(client: &Client, count: usize, interval: Duration) {
     in_turn(client, count, interval, |name| {
         let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": crate::now()});
@@ -148,7 +148,7 @@ pub async fn report(client: &Client, count: usize, interval: Duration) {
     .await;
 }
 
-/// Patches something of every node once in each interval: at a path, in a format, with a body.
+/// Sends a patch for every node once in each interval: with its path, format and body.
 async fn in_turn(
     client: &Client,
     count: usize,
@@ -160,7 +160,7 @@ async fn in_turn(
         tick.tick().await;
         let name = name(number);
         let (path, content, body) = patch(&name);
-        // A beat that is missed is made up for by the next.
+        // The next beat makes up for a missed one.
         if let Err(error) = send(client, Method::PATCH, &path, content, &body).await {
             tracing::warn!(node = name, %error, "missed a heartbeat");
         }

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Annotations by which a pod says how its kubelet treats it.
+/// Annotations by which a pod configures its kubelet.
 pub mod annotation {
     /// How long a container takes to start, such as `500ms`; overrides its node's setting.
     pub const START_DELAY: &str = "simnode/start-delay";
@@ -49,9 +49,9 @@ pub struct Metadata {
     pub generation: i64,
     /// Set once it is being deleted.
     pub deletion_timestamp: Option<Box<str>>,
-    /// Zero once its kubelet has let it go and only finalizers hold it.
+    /// Zero once its kubelet has removed it and only finalizers hold it.
     pub deletion_grace_period_seconds: Option<i64>,
-    /// How its kubelet treats it.
+    /// The pod's settings for its kubelet.
     pub annotations: Manner,
 }
 
@@ -76,7 +76,7 @@ pub struct Spec {
     pub node_name: Box<str>,
     /// The scheduler that may bind it.
     pub scheduler_name: Box<str>,
-    /// The one node that it may be bound to, where its affinity names one.
+    /// The only node that it may be bound to, if its affinity names one.
     #[serde(
         rename = "affinity",
         deserialize_with = "berth_workload::objects::pod::pinned::to_node"
@@ -87,7 +87,7 @@ pub struct Spec {
     pub init_containers: Box<[Container]>,
     /// Its containers.
     pub containers: Box<[Container]>,
-    /// Conditions that others set, without which it is not ready.
+    /// Conditions that other writers set, and that it needs to be ready.
     pub readiness_gates: Box<[ReadinessGate]>,
 }
 
@@ -101,7 +101,7 @@ pub struct Container {
     pub image: Box<str>,
     /// Requests and limits, reported unchanged.
     pub resources: Option<Value>,
-    /// `Always` for an init container that runs beside the others. Of other containers it is not looked at.
+    /// `Always` for an init container that runs beside the others. Ignored for other containers.
     pub restart_policy: Box<str>,
 }
 
@@ -119,7 +119,7 @@ pub struct ReadinessGate {
 pub struct Status {
     /// `Pending`, `Running`, …
     pub phase: Box<str>,
-    /// The generation that the report is of.
+    /// The generation of the report.
     pub observed_generation: i64,
     /// Conditions of all writers.
     pub conditions: Box<[Condition]>,
@@ -145,7 +145,7 @@ pub struct Condition {
 pub struct ContainerStatus {
     /// Name.
     pub name: Box<str>,
-    /// The image that it was made from.
+    /// The image that it was created from.
     pub image: Box<str>,
     /// The id of that image.
     #[serde(rename = "imageID")]
@@ -153,13 +153,13 @@ pub struct ContainerStatus {
     /// The id of the container.
     #[serde(rename = "containerID")]
     pub container_id: Box<str>,
-    /// How often it was made anew.
+    /// How often it was created anew.
     pub restart_count: i32,
-    /// It runs.
+    /// It is ready, because it runs.
     pub ready: bool,
-    /// It runs, as well.
+    /// It has started, because it runs.
     pub started: bool,
-    /// It runs, or why it does not.
+    /// Since when it runs, or why it does not.
     pub state: State,
     /// Requests and limits, as the container has them.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -33,15 +33,15 @@ use crate::pod::Pod;
 pub struct Options {
     /// How many nodes there are.
     pub nodes: usize,
-    /// How many more there are, that no pod comes to.
+    /// How many further nodes there are, that get no pods.
     pub idle_nodes: usize,
-    /// How they treat their pods.
+    /// The settings of their kubelets.
     pub habits: Habits,
-    /// So many of them, the first, are slow.
+    /// How many of them, the first, are slow.
     pub slow_nodes: usize,
     /// How long a container takes to start on a slow node.
     pub slow_start_delay: Duration,
-    /// NodeImages are answered, as the nodes' daemons do.
+    /// Whether NodeImages get reports, as from the nodes' daemons.
     pub node_images: bool,
     /// How often each node renews its lease; never without it.
     pub heartbeat: Option<Duration>,
@@ -67,7 +67,7 @@ impl Default for Options {
 /// Simulates until `stop`.
 ///
 /// # Errors
-/// The nodes cannot be made. Everything else is tried again.
+/// The nodes cannot be created. All other failures are tried again.
 pub async fn run(client: Client, options: Options, stop: CancellationToken) -> Result<()> {
     let nodes = options.nodes + options.idle_nodes;
     nodes::make(&client, 0..nodes, &now()).await?;
@@ -146,9 +146,9 @@ struct Kubelets {
     slow: Habits,
     pods: Arc<Store<Pod>>,
     images: Arc<Store<Held>>,
-    /// Since when pods that are waited for are as they are.
+    /// Since when the pods that wait have been in their state.
     seen: Mutex<HashMap<Key, Seen>>,
-    /// Which node the next pod gets.
+    /// The number of the node for the next pod.
     turn: AtomicUsize,
 }
 
@@ -196,7 +196,7 @@ impl Kubelets {
         }
     }
 
-    /// One look at a pod.
+    /// Handles a pod once.
     async fn pod(&self, key: Key) -> Next {
         let Some(pod) = self.pods.get(&key.namespace, &key.name) else {
             return Next::Done;
@@ -273,7 +273,7 @@ impl Kubelets {
         }
     }
 
-    /// One look at a NodeImage.
+    /// Handles a NodeImage once.
     async fn image(&self, key: Key) -> Next {
         let Some(held) = self.images.get("", &key.name) else {
             return Next::Done;
@@ -366,7 +366,7 @@ fn after(done: kube::Result<()>) -> Next {
     }
 }
 
-/// A status for a merge patch: images that it names no more are named to be dropped.
+/// A status for a merge patch: images that it does not contain any more are set to null.
 fn replaced(
     before: &Option<berth_api::v1beta1::nodeimage::NodeImageStatus>,
     status: &berth_api::v1beta1::nodeimage::NodeImageStatus,

@@ -53,10 +53,10 @@ async fn ends_as_it_would_have(case: &Case, component: &str) -> Result<()> {
     .ensure_kept(&watch.record()?)
 }
 
-/// SIGKILL for all processes of this component.
+/// Sends SIGKILL to all processes of this component.
 pub(crate) async fn kill(case: &Case, component: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    // The containers of a status may have ended before.
+    // The containers in the status may have ended already.
     while killed(case, component).await? == 0 {
         ensure!(
             Instant::now() < deadline,
@@ -83,7 +83,7 @@ async fn killed(case: &Case, component: &str) -> Result<usize> {
             .as_str()
             .context("a running pod has no node")?
             .parse()?;
-        // It may have ended since it was listed.
+        // The container may have ended since it was listed.
         if signal(case, place, id, "SIGKILL").await.is_ok() {
             killed += 1;
         }

@@ -1,4 +1,4 @@
-//! Feature gates, and kinds that are left out, set in the chart.
+//! Feature gates, and disabled kinds, set in the chart.
 
 use anyhow::{Result, ensure};
 use berth_e2e::install;
@@ -19,7 +19,8 @@ fn pull_job(image: &str) -> Value {
     })
 }
 
-/// Tries until the answer is as wanted: a replica that is on its way out may still be asked for a moment.
+/// Tries until the answer is as wanted, because the apiserver may still call a terminating replica
+/// for a moment.
 async fn tried(
     case: &Case,
     manifest: &Value,
@@ -70,7 +71,7 @@ pub(crate) async fn image_pull_jobs_are_refused(case: &Case) -> Result<()> {
     created(case, &list).await
 }
 
-/// Claim templates of another size do not matter to an update in place, unless the gate says so.
+/// Claim templates of another size do not affect an update in place, unless the gate is on.
 pub(crate) async fn changed_claim_templates_need_new_pods(case: &Case) -> Result<()> {
     let [one, two, three] = [
         claims::image(case, "v1"),

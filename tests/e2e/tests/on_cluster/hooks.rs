@@ -1,4 +1,4 @@
-//! Lifecycle hooks: their owner holds pods by labels and finalizers, and lets them go.
+//! Lifecycle hooks: their owner holds pods by labels and finalizers, and releases them.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::{annotation, condition, label, lifecycle_state};
@@ -37,7 +37,7 @@ async fn pods(case: &Case) -> Result<Vec<Value>> {
     .await
 }
 
-/// Waits until one pod is in this state, and gives it.
+/// Waits until one pod is in this state, and returns it.
 async fn one_in(case: &Case, wanted: &str) -> Result<Value> {
     let deadline = tokio::time::Instant::now() + crate::world::PATIENCE;
     loop {
@@ -90,7 +90,7 @@ async fn scale(case: &Case, replicas: usize) -> Result<()> {
     .map(|_| ())
 }
 
-/// The manifest of the page on CloneSets, with an image that is here.
+/// The manifest of the page on CloneSets, with an image of the test's registry.
 async fn apply_page(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let blocks = include_str!("../../../../docs/clonesets.md")
@@ -171,7 +171,8 @@ pub(crate) async fn a_pod_is_deleted_when_its_hook_lets_it_go(case: &Case) -> Re
     Ok(())
 }
 
-/// The hook holds by a finalizer, marks the pod not ready, and has to let it go and take it back again.
+/// The hook holds by a finalizer, and marks the pod not ready. Its owner has to release the pod and
+/// hold it again.
 pub(crate) async fn an_update_waits_for_its_hook_before_and_after(case: &Case) -> Result<()> {
     let (one, two, three) = (
         case.image("v1").await?,
@@ -188,7 +189,7 @@ pub(crate) async fn an_update_waits_for_its_hook_before_and_after(case: &Case) -
     let before = case.pods("web").await?;
     let tested = hold_and_let_go(case, &two, &three).await;
     let after = case.pods("web").await?;
-    // Nothing with a finalizer may be left to the end of the namespace.
+    // No finalizer may remain when the namespace is deleted.
     case.kubectl(&[
         "delete",
         "cloneset",
@@ -259,7 +260,7 @@ async fn hold_and_let_go(case: &Case, two: &str, three: &str) -> Result<()> {
         set["status"]
     );
 
-    // Another update before the hook took it back: it holds again.
+    // Another update before the hook held it again: it holds again.
     case.set_image("web", three).await?;
     let again = |pod: &Value| state(pod) == lifecycle_state::PREPARING_UPDATE;
     let again = case.until(kind::POD, pod, again).await?;
@@ -268,7 +269,7 @@ async fn hold_and_let_go(case: &Case, two: &str, three: &str) -> Result<()> {
         "{}",
         again["metadata"]
     );
-    // Both pods, one after the other: let go before, taken back after.
+    // Both pods, one after the other: released before, held again after.
     for _ in 0..2 {
         let held = one_in(case, lifecycle_state::PREPARING_UPDATE).await?;
         set_finalizers(case, &held, Value::Null).await?;

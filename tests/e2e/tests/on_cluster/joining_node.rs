@@ -12,7 +12,7 @@ use crate::daemon_set::{NODE, back};
 use crate::pulls;
 use crate::world::{Case, PATIENCE};
 
-/// A taint of somebody else, which stays.
+/// A taint of another program, which stays.
 const OTHERS: &str = "berth.test/others";
 const SET: &str = "web";
 
@@ -65,7 +65,7 @@ pub(crate) async fn a_node_has_its_images_before_it_takes_pods(case: &Case) -> R
     };
     let restored = async {
         back(case).await?;
-        // Not there where all went well.
+        // It is missing if all went well.
         drop(
             case.kubectl(&[
                 "taint",
@@ -95,7 +95,7 @@ async fn register(case: &Case, name: &str) -> Result<()> {
     back(case).await
 }
 
-/// It pulls, says so, and loses the one taint.
+/// The node pulls the images, reports them, and loses the one taint.
 async fn comes(case: &Case, name: &str, wanted: &str, base: &str) -> Result<()> {
     let node = case
         .until(kind::NODE, name, |node| {

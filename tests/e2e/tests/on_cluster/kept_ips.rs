@@ -1,4 +1,5 @@
-//! Pods of a native StatefulSet keep their IP on their node, with Berth's host-local in the place of Debian's.
+//! Pods of a native StatefulSet keep their IP on their node, with Berth's host-local in place of
+//! Debian's.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -98,11 +99,11 @@ pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
     only_pods_have_leases(case, 2, "node-2").await
 }
 
-/// Berth's host-local in the place of Debian's, on every node.
+/// Berth's host-local in place of Debian's, on every node.
 pub(crate) async fn install_plugin(case: &Case) -> Result<()> {
     case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"]))
         .await?;
-    // Helm waits for as many daemons as are to be available at least: the last node's may have yet to begin.
+    // Helm waits only for the minimum number of available daemons: the last node's may start later.
     let status = [
         "rollout",
         "status",
@@ -130,7 +131,8 @@ pub(crate) async fn reboot(case: &Case, number: u8, name: &str) -> Result<()> {
         cluster.start(Component::Kubelet(number))
     })
     .await?;
-    // The pods were ready, and the apiserver does not know better yet: wait until it does, or until they run anew.
+    // The pods were ready, and the apiserver does not know of their end yet: wait until it does, or
+    // until they run anew.
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let pods = pods(case, name).await?;
@@ -196,7 +198,7 @@ pub(crate) async fn a_pod_that_moves_frees_its_ip(case: &Case) -> Result<()> {
             .is_some_and(|lease| lease["state"] == "kept"),
         "{address} is not kept: {kept:?}"
     );
-    // A minute from its end on, and the node's daemon looks every ten seconds.
+    // A minute after its end, and the node's daemon checks every ten seconds.
     while leases(case, 1).await?.contains_key(&address) {
         ensure!(begun.elapsed() < PATIENCE, "{address} is kept for ever");
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -238,7 +240,8 @@ pub(crate) async fn the_plugin_that_was_there_comes_back(case: &Case) -> Result<
         .await
 }
 
-/// Daemons that end without any right to see whether the chart is installed leave the plugin where it is.
+/// Daemons that end without the right to read whether the chart is installed leave the plugin in
+/// place.
 pub(crate) async fn the_plugin_stays_while_rights_are_away(case: &Case) -> Result<()> {
     install_plugin(case).await?;
     let daemons = ["daemonset/kruise-daemon", "-n", install::NAMESPACE];
@@ -316,7 +319,7 @@ async fn plugin(case: &Case, number: u8) -> Result<String> {
         .await
 }
 
-/// The node's leases by their addresses, as `host-local list` has them.
+/// The node's leases by their addresses, from `host-local list`.
 async fn leases(case: &Case, number: u8) -> Result<BTreeMap<String, Value>> {
     let cluster = case.cluster()?;
     let text = case

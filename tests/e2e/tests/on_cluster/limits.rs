@@ -34,7 +34,7 @@ impl Rollout {
         }
     }
 
-    /// Rolls out, records, and judges the record.
+    /// Rolls out, records, and checks the record.
     async fn holds(&self, case: &Case) -> Result<()> {
         let (one, two) = (case.image("v1").await?, case.image("v2").await?);
         case.clone_set("web", REPLICAS, &one, self.rolling_update.clone())
@@ -49,7 +49,8 @@ impl Rollout {
         let all_available = |set: &Value| set["status"]["availableReplicas"] == REPLICAS;
         case.until(kind::CLONE_SET, "web", all_available).await?;
         let watch = case.watch("web").await?;
-        // The record must have seen the pods ready for as long before the rollout may take one out.
+        // The record must have seen the pods ready for as long before the rollout may take one out
+        // of service.
         tokio::time::sleep(min_ready).await;
 
         let from = watch.began().elapsed();
@@ -115,7 +116,7 @@ pub(crate) async fn in_place_with_partition(case: &Case) -> Result<()> {
     }
     .holds(case)
     .await?;
-    // Lowering the partition lets the others go.
+    // A lower partition lets the other pods be updated.
     case.set_strategy("web", json!({"partition": 0})).await?;
     case.done("web").await.map(|_| ())
 }

@@ -1,7 +1,7 @@
 //! Berth on a real cluster of three nodes, from the chart to every promise of a rollout.
 //!
-//! All tests share one cluster. Needs root, as the cluster does. Some that take long and
-//! have little to do with a rollout run when they are named on the command line, or where `BERTH_ON_CLUSTER` is `all`.
+//! All tests share one cluster. Needs root, as the cluster does. Slow tests that have little to do
+//! with a rollout run only if the command line names them, or if `BERTH_ON_CLUSTER` is `all`.
 
 mod apiserver_away;
 mod attacks;
@@ -183,7 +183,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
 /// Tests that use more than their own namespace, in the order in which they run: tests that break
 /// things come last.
 const ALONE: &[(&str, Test)] = tests![
-    // Kubelets that begin call pods not ready for a moment.
+    // Kubelets that start report pods as not ready for a moment.
     exactness::a_moved_tag_is_reported,
     exactness::back_before_the_kubelet_saw_it,
     exactness::back_after_the_kubelet_saw_it,
@@ -318,7 +318,8 @@ async fn run(world: Arc<World>, name: &str, number: u8, test: Test) -> Result<()
         let tested = suite::caught(test(&case)).await;
         tested.and(case.end().await)
     };
-    // The error comes last, where a reader looks first, and a report that is cut at its beginning still has it.
+    // The error comes last, where a reader looks first, and a report that is truncated at its
+    // beginning still has it.
     tested
         .await
         .map_err(|error: anyhow::Error| error.context(format!("{}\n{name}", world.logs())))

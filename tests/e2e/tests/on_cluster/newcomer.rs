@@ -1,4 +1,5 @@
-//! The first hour: a user with the role `edit` of one namespace, README's first CloneSet, and each kind that lives there.
+//! The first hour: a user with the role `edit` of one namespace, README's first CloneSet, and each
+//! namespaced kind.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::kinds::{KINDS, Kind};

@@ -20,7 +20,7 @@ fn container(name: &str, image: &str, code: i32) -> Value {
     json!({"name": name, "image": image, "restartPolicy": "Never", "restartPolicyRules": rules})
 }
 
-/// That exit code.
+/// The exit code of the rule.
 fn code(pod: &Value, container: &str) -> Option<i64> {
     let mut containers = pod["spec"]["containers"].as_array()?.iter();
     let found = containers.find(|found| found["name"] == container)?;
@@ -36,7 +36,7 @@ fn template(name: &str, image: &str) -> Value {
     template
 }
 
-/// A workload of this kind, of the pods of its name.
+/// A workload of this kind, for the pods with its name.
 fn workload(kind: &str, image: &str, fields: &Value) -> Value {
     let name = kind.to_lowercase();
     let mut spec =
@@ -69,7 +69,7 @@ pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
         return fields_that_the_server_drops_replace_no_pod(case).await;
     }
     let tested = reach_running_pods(case).await;
-    // The SidecarSet is of no namespace, so it does not go with that of the test.
+    // The SidecarSet has no namespace, so it is not deleted with that of the test.
     let deleted = case
         .kubectl(&[
             "delete",

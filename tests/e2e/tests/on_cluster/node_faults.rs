@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::pulls::{self, Pushed, Way};
 use crate::world::{Case, PATIENCE, ensure_in_place, two_at_a_time};
 
-/// The node of which something fails.
+/// The node with the failing component.
 const NODE: u8 = 2;
 const NODES: [u8; 3] = [1, 2, 3];
 
@@ -84,7 +84,7 @@ pub(crate) async fn registry_cut_halfway(case: &Case) -> Result<()> {
     stays_away(case).await
 }
 
-/// It comes back before the tries are used up.
+/// It comes back before all tries have failed.
 async fn comes_back(case: &Case) -> Result<()> {
     let image = pulls::large(case, "back").await?;
     cut(case, "back", &image, 6, async || {
@@ -104,7 +104,7 @@ async fn comes_back(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// It does not: the job, the nodes and the events name the cause.
+/// It stays away: the job, the nodes and the events name the cause.
 async fn stays_away(case: &Case) -> Result<()> {
     let image = pulls::large(case, "away").await?;
     cut(case, "away", &image, 0, async || {
@@ -320,7 +320,7 @@ async fn kubelets(case: &Case, act: fn(&Cluster, Component) -> Result<()>) -> Re
 /// A Node is deleted while its pods are updated, and its kubelet registers it again: pods and
 /// limits are kept, and the earlier entries of its NodeImage come back.
 pub(crate) async fn a_node_is_deleted_in_a_rollout(case: &Case) -> Result<()> {
-    // Two tags of one digest, so that the rollout needs the node's word.
+    // Two tags of one digest, so that the rollout needs the node's report.
     let [one, two] = case.images("same", ["one", "two"]).await?;
     case.clone_set("web", 6, &one, two_at_a_time(1)).await?;
     let before = case.pods("web").await?;

@@ -12,7 +12,7 @@ const JOB: &str = "once";
 const SET: &str = "web";
 const NODES: usize = 3;
 
-/// A job of this container, with these fields of the spec besides.
+/// A job of this container, with these additional fields of the spec.
 fn job(container: &Value, fields: &Value) -> Value {
     let mut spec =
         json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}});
@@ -142,7 +142,7 @@ pub(crate) async fn bad_jobs_are_refused(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// A request for these containers of a pod, with these fields of the spec besides.
+/// A request for these containers of a pod, with these additional fields of the spec.
 pub(crate) fn request(name: &str, pod: &str, containers: &[&str], fields: &Value) -> Value {
     let containers: Vec<_> = containers
         .iter()
@@ -208,7 +208,8 @@ pub(crate) async fn a_container_is_restarted_in_its_pod(case: &Case) -> Result<(
         .await?
         .remove(&name)
         .context("the pod is gone")?;
-    // The second named the container that the first had stopped already, or the one after it.
+    // The second request named the container that the first had stopped already, or the one after
+    // it.
     ensure!(
         (1..=2).contains(&after.restarts()),
         "{} restarts",
@@ -217,7 +218,8 @@ pub(crate) async fn a_container_is_restarted_in_its_pod(case: &Case) -> Result<(
     case.gone(kind::CONTAINER_RECREATE_REQUEST, "first").await
 }
 
-/// The deadline passes during the hook. The request has the late stop as soon as the pod is ready again.
+/// The deadline passes during the hook. The request reports the late stop as soon as the pod is
+/// ready again.
 pub(crate) async fn a_late_stop_is_told_at_once(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let mut set = objects::clone_set(SET, 1, &image, &json!({}));

@@ -1,5 +1,5 @@
-//! The commands of the pages run as they are written, and once more, on the page's own manifests. The
-//! apiserver warns of none of these.
+//! Runs the commands of the pages as they are written, twice, on the page's own manifests. The
+//! apiserver warns of none of the manifests.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use berth_e2e::pages::{self, Page, Part, why_not_run};
 
 use crate::world::{Case, PATIENCE};
 
-/// Pages name no namespace, or this one.
+/// Pages use no namespace, or this one.
 const WHERE: &str = "default";
 /// A warning of the apiserver is an error of kubectl.
 const STRICT: &str = r#"kubectl() { command kubectl --warnings-as-errors "$@"; }"#;
@@ -167,7 +167,7 @@ async fn cleaned(case: &Case, manifests: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The namespaces that manifests name and that neither Kubernetes nor the chart makes.
+/// The namespaces in manifests that neither Kubernetes nor the chart makes.
 fn namespaces(manifests: &[&str]) -> BTreeSet<String> {
     let lines = manifests.iter().flat_map(|text| text.lines());
     let named = lines.filter_map(|line| line.strip_prefix("  namespace: "));
@@ -217,7 +217,8 @@ async fn until_run(case: &Case, text: &str) -> Result<()> {
     }
 }
 
-/// The text with a pod of the cluster in place of each pod that a page names and that is not there: one of the same workload.
+/// Replaces each missing pod that a page names by an existing one of the same workload, and returns
+/// the text.
 async fn real(case: &Case, text: &str) -> Result<String> {
     let pods = case
         .kubectl(&[
@@ -255,7 +256,7 @@ async fn real(case: &Case, text: &str) -> Result<String> {
     Ok(real)
 }
 
-/// Pushes an image under each name that the page's manifests and commands have.
+/// Pushes an image under each name in the page's manifests and commands.
 async fn images(case: &Case, page: &Page, manifests: &[&str]) -> Result<()> {
     let commands = page.parts.iter().filter_map(|part| match part {
         Part::Command { text, .. } => Some(text.as_str()),

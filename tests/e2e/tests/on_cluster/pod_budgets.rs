@@ -20,12 +20,12 @@ const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
 const OLD_BUDGET: &str = "policy.kruise.io/v1alpha1/PodUnavailableBudget";
 const DEPLOYMENT: &str = "apps/v1/Deployment";
 
-/// As many replicas of a Deployment, all ready; gives their image.
+/// Creates a Deployment with so many replicas, all ready; returns their image.
 pub(crate) async fn deployed(case: &Case, replicas: usize) -> Result<String> {
     let image = case.image("v1").await?;
     let labels = json!({"app": "web"});
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": image}]});
-    // Whether a pod is to be replaced first, the Deployment says.
+    // The Deployment says whether a pod must be replaced first.
     let metadata =
         json!({"labels": labels, "annotations": {"apps.kruise.io/surge-on-eviction": "true"}});
     let deployment = json!({
@@ -44,7 +44,8 @@ pub(crate) fn budget(spec: Value) -> Value {
     json!({"apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"}, "spec": spec})
 }
 
-/// The budget, once it is counted and asked about, with so many pods that may go.
+/// The budget, once it has counted and is enforced, with so many pods that may be taken out of
+/// service.
 pub(crate) async fn enforced(case: &Case, allowed: i64) -> Result<Value> {
     let is_enforced = |budget: &Value| {
         let conditions = budget["status"]["conditions"].as_array();
@@ -70,7 +71,7 @@ async fn pods(case: &Case) -> Result<Api<Pod>> {
     Ok(Api::namespaced(unretried(case).await?, &case.namespace))
 }
 
-/// A client that takes no for an answer: others try again by themselves.
+/// A client that accepts a refusal: others try again by themselves.
 pub(crate) async fn unretried(case: &Case) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(case.cluster()?.kubeconfig())?;
     let mut config =
@@ -79,7 +80,7 @@ pub(crate) async fn unretried(case: &Case) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Evicts a pod, or deletes it; gives the refusal.
+/// Evicts a pod, or deletes it; returns the refusal.
 pub(crate) async fn take(case: &Case, name: &str, evicts: bool) -> Result<Option<Box<Status>>> {
     let pods = pods(case).await?;
     let taken = if evicts {
@@ -171,7 +172,7 @@ pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
         told.starts_with("PubPreventPodDeletion: PodUnavailableBudget")
     })
     .await?;
-    // As kubectl drain does it: again until it may.
+    // As kubectl drain does it: again and again until the budget allows it.
     for name in &before {
         for _ in 0..120 {
             if !names(case).await?.contains(name) || take(case, name, true).await?.is_none() {
@@ -248,7 +249,7 @@ fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
     conditions.find(|condition| condition["type"] == type_)
 }
 
-/// A number of pods that must stay needs no workload that says how many it wants.
+/// A number of pods that must stay needs no workload with a wanted number.
 pub(crate) async fn a_number_needs_no_scale(case: &Case) -> Result<()> {
     case.create(&budget(
         json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}),
@@ -258,10 +259,11 @@ pub(crate) async fn a_number_needs_no_scale(case: &Case) -> Result<()> {
     pods_of_nobody_go_until_one_is_left(case).await
 }
 
-/// A DaemonSet says how many pods it wants in its status, so the budget may also be a part of all pods.
+/// A DaemonSet has its wanted number of pods in its status, so the budget may also be a percentage
+/// of all pods.
 async fn pods_of_a_native_daemon_set_go_until_one_is_left(case: &Case) -> Result<()> {
     let (image, labels) = (case.image("v1").await?, json!({"app": "web"}));
-    // A successor serves only when all requests are answered.
+    // A successor serves only after all requests are answered.
     let probe = json!({"tcpSocket": {"port": PORT}, "initialDelaySeconds": 10, "periodSeconds": 1});
     let container = json!({"name": objects::CONTAINER, "image": image, "readinessProbe": probe});
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [container]});
@@ -353,7 +355,8 @@ async fn pods_of_nobody_go_until_one_is_left(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Pods that no node can run are replaced by a mended template, although their budget wants more pods that serve first.
+/// Pods that no node can run are replaced after a fix of the template, although their budget wants
+/// more serving pods first.
 pub(crate) async fn pods_that_never_served_are_replaced(case: &Case) -> Result<()> {
     let selector = json!({"matchLabels": {"app": "web"}});
     let spec =
@@ -398,7 +401,8 @@ pub(crate) async fn pods_that_never_served_are_replaced(case: &Case) -> Result<(
     enforced(case, 1).await.map(drop)
 }
 
-/// Three pods wait for a node, none of them may be evicted, and then the template has no selector of nodes any more.
+/// Three pods wait for a node, none of them may be evicted, and then the template has no node
+/// selector any more.
 async fn is_mended(case: &Case, workload: &Value, kind: &str) -> Result<()> {
     case.create(workload).await?;
     case.until(kind, "web", |workload| workload["status"]["replicas"] == 3)
@@ -727,7 +731,7 @@ pub(crate) async fn only_what_is_protected_waits_for_a_controller(case: &Case) -
     lived
 }
 
-/// A node is drained of the only pod of a workload, and at no moment there is none that serves.
+/// A node is drained of the only pod of a workload, and at every moment a pod serves.
 pub(crate) async fn the_only_pod_is_replaced_before_it_goes(case: &Case) -> Result<()> {
     deployed(case, 1).await?;
     let asks = json!({"metadata": {"annotations": {"apps.kruise.io/surge-on-eviction": "true"}}});
@@ -806,7 +810,7 @@ async fn goes_when_another_has_come(case: &Case) -> Result<()> {
             return Ok(());
         }
         if there.contains(&old) {
-            // A workload of ours may take it before.
+            // A workload of Berth may delete it before.
             let _ = take(case, &old, true).await?;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;

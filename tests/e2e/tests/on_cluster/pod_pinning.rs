@@ -52,7 +52,7 @@ async fn ready(case: &Case) -> Result<BTreeMap<String, PodView>> {
     case.pods(SET).await
 }
 
-/// Waits until each pod's record says where it is.
+/// Waits until each pod's record has its place.
 async fn recorded(case: &Case, name: &str, pods: &BTreeMap<String, PodView>) -> Result<Value> {
     let is_of = |state: &Value| {
         let states = &state["status"]["podStates"];
@@ -85,7 +85,7 @@ pub(crate) async fn pods_of_a_native_set_go_back(case: &Case) -> Result<()> {
     case.create(&native_set(&one, &asks(true))).await?;
     let before = ready(case).await?;
     recorded(case, SET, &before).await?;
-    // An annotation that somebody writes is kept, and comes back.
+    // A user's annotation is kept, and comes back.
     case.patch(
         kind::POD,
         "db-1",
@@ -114,7 +114,7 @@ pub(crate) async fn pods_of_a_native_set_go_back(case: &Case) -> Result<()> {
         annotations[INJECTED] == SET && annotations[COLOR] == "blue",
         "{annotations}"
     );
-    // By an update, too.
+    // A pod of an update returns, too.
     let set = case.get(kind::NATIVE_STATEFUL_SET, SET).await?;
     case.patch(
         kind::NATIVE_STATEFUL_SET,
@@ -133,7 +133,7 @@ pub(crate) async fn pods_of_a_native_set_go_back(case: &Case) -> Result<()> {
     })
     .await?;
     a_second_object_is_refused(case).await?;
-    // Records go with their pods, and the object with its annotations.
+    // Records are deleted with their pods, and the object with its annotations.
     case.kubectl(&[
         "scale",
         "statefulset.apps",
@@ -229,7 +229,7 @@ async fn while_nobody_answers(case: &Case) -> Result<()> {
         event.contains("FailedCreate") && event.contains("kruise")
     })
     .await?;
-    // Everybody else's pods are made at once: in this namespace, and in others.
+    // Pods of all others are created at once: in this namespace, and in others.
     let image = case.image("v2").await?;
     let spec = json!({"containers": [{"name": "main", "image": image}]});
     case.create(
@@ -261,7 +261,8 @@ async fn called_for(case: &Case, policies: &[&str]) -> Result<()> {
         .map(|_| ())
 }
 
-/// A kind that a ConfigMap names, read by a right that is aggregated: followed as soon as it is named, and no longer.
+/// A kind that a ConfigMap names, read by an aggregated right: followed from then on, and only as
+/// long as it is named.
 pub(crate) async fn kinds_of_others_are_followed_as_they_are_listed(case: &Case) -> Result<()> {
     let one = case.image("v1").await?;
     for manifest in [database_definition(), reader()] {

@@ -133,7 +133,8 @@ async fn pulled_ahead(case: &Case) -> Result<()> {
         .context("no update revision")?
         .to_owned();
 
-    // One pod stays behind, so the job does, too. It has the peer's name, and pulled for one node after another.
+    // One pod stays behind, so the job stays, too. It has OpenKruise's name, and pulled on one node
+    // after another.
     let job = case
         .get(kind::IMAGE_PULL_JOB, &format!("{revision}-main"))
         .await?;

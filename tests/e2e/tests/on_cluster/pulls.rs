@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::world::{Case, PATIENCE};
 
-/// So many bytes that nothing compresses are in a large image.
+/// How many incompressible bytes a large image has.
 const LARGE: usize = 64 << 20;
-/// So many of them a valve lets through. Sockets on the way hold some more, but not all the rest.
+/// How many of them a valve lets through. Sockets on the way hold some more, but not all the rest.
 pub(crate) const PART: i64 = 4 << 20;
 
 /// An image to be pulled: its name, and the digest that the registry gave it.
@@ -40,14 +40,14 @@ pub(crate) async fn large(case: &Case, tag: &str) -> Result<Pushed> {
     })
 }
 
-/// A way from a node to the registry through a valve. It ends with this value.
+/// A route from a node to the registry through a valve. It ends when this value is dropped.
 pub(crate) struct Way {
     pub(crate) valve: Valve,
     diversion: Diversion,
 }
 
 impl Way {
-    /// Leads each of these nodes through a valve of its own, which lets a part of an image through.
+    /// Sends each of these nodes through a valve of its own, which lets a part of an image through.
     pub(crate) async fn of<const N: usize>(case: &Case, nodes: [u8; N]) -> Result<[Way; N]> {
         let cluster = case.cluster()?;
         let ways = case.blocking(move |_| {
@@ -104,7 +104,7 @@ pub(crate) fn job(name: &str, image: &str, more: Value) -> Value {
     job
 }
 
-/// Waits until a job has ended, and gives its status.
+/// Waits until a job has ended, and returns its status.
 pub(crate) async fn ended(case: &Case, name: &str) -> Result<Value> {
     let job = case
         .until(kind::IMAGE_PULL_JOB, name, |job| {
@@ -114,7 +114,7 @@ pub(crate) async fn ended(case: &Case, name: &str) -> Result<Value> {
     Ok(job["status"].clone())
 }
 
-/// Waits until a job has ended well on all nodes.
+/// Waits until a job has succeeded on all nodes.
 pub(crate) async fn succeeded(case: &Case, name: &str) -> Result<Value> {
     let status = ended(case, name).await?;
     ensure!(
@@ -156,7 +156,7 @@ pub(crate) async fn until_said(
     wanted(&node).context("it said so a moment ago")
 }
 
-/// Waits until a NodeImage is as wanted, and gives it.
+/// Waits until a NodeImage is as wanted, and returns it.
 pub(crate) async fn until_node(
     case: &Case,
     node: u8,
@@ -179,7 +179,7 @@ pub(crate) fn in_the_middle(status: &ImageTagStatus) -> bool {
     status.phase == ImagePullPhase::Pulling && done > 0 && done < total
 }
 
-/// The digest of an image as a node's runtime has it; `None` where the node does not have it.
+/// The digest of an image in a node's runtime; `None` if the node does not have it.
 pub(crate) fn on_node(cluster: &Cluster, node: u8, image: &str) -> Result<Option<String>> {
     let filter = format!("name=={image}");
     let listed = cluster.exec(
@@ -194,7 +194,7 @@ pub(crate) fn on_node(cluster: &Cluster, node: u8, image: &str) -> Result<Option
         .map(str::to_owned))
 }
 
-/// That a node has the very image, and says so.
+/// The node has exactly this image, and reports it.
 pub(crate) async fn ensure_pulled(case: &Case, node: u8, image: &Pushed) -> Result<ImageTagStatus> {
     let cluster = case.cluster()?;
     let (name, digest) = (image.name.clone(), &image.digest);
@@ -216,7 +216,8 @@ pub(crate) async fn ensure_pulled(case: &Case, node: u8, image: &Pushed) -> Resu
     Ok(status)
 }
 
-/// Two jobs pull one image that the registry does not have. The limits are the present jobs', and the last one ends by its own.
+/// Two jobs pull one image that the registry lacks. The limits are the present jobs', and the last
+/// one ends by its own limit.
 pub(crate) async fn limits_follow_the_jobs_of_an_image(case: &Case) -> Result<()> {
     let image = case.site.image(&format!("{}:missing", case.namespace));
     let policy = |timeout: i32, backoff: i32| json!({"pullPolicy": {"timeoutSeconds": timeout, "backoffLimit": backoff}});
@@ -312,7 +313,7 @@ pub(crate) async fn a_job_without_nodes_says_so(case: &Case) -> Result<()> {
     .map(drop)
 }
 
-/// That no version shows a pull as over.
+/// No version shows a pull as over.
 pub(crate) fn ensure_open(versions: &[NodeImage], node: u8, image: &str) -> Result<()> {
     let name = Place::Node(node).to_string();
     let of_node = versions
@@ -342,7 +343,7 @@ pub(crate) async fn restored(
     tested.and(restored)
 }
 
-/// Waits until something blocking is so.
+/// Waits until a blocking check succeeds.
 pub(crate) async fn until_so(
     case: &Case,
     what: &str,

@@ -17,11 +17,11 @@ use crate::world::{Case, ensure_in_place};
 
 /// The node of all pods here.
 const NODE: u8 = 2;
-/// A pod whose hook takes its time, and one whose container does not end by itself.
+/// A pod whose hook takes some time, and one whose container does not end by itself.
 const NAMES: [&str; 2] = ["hook", "deaf"];
 /// How long a stop takes, in seconds: enough time to kill a program meanwhile.
 const LONG: i64 = 15;
-/// After so long its daemon is in the middle of it.
+/// After this time the daemon is in the middle of a stop.
 const BEGUN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn each_container_is_stopped_once(case: &Case) -> Result<()> {

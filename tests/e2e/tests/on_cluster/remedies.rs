@@ -1,4 +1,4 @@
-//! The commands of messages run as they are printed, and once more.
+//! Runs the commands of messages as they are printed, twice.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use berth_api::commands::{self, Named};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::world::Case;
 
-/// A node that no kubelet has.
+/// A node without a kubelet.
 const NODE: &str = "remedies";
 
 /// Each command of `berth_api::commands`, on real objects.
@@ -132,7 +132,7 @@ pub(crate) async fn each_message_has_commands_that_run(case: &Case) -> Result<()
     protected(case).await
 }
 
-/// The apiserver's own refusal, and the controller's. Both go once the label is off.
+/// The apiserver's own refusal, and the controller's. Both stop once the label is removed.
 async fn protected(case: &Case) -> Result<()> {
     let labels = json!({DELETE_PROTECTION: "Always"});
     let service = json!({

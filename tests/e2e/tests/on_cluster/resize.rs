@@ -38,7 +38,7 @@ async fn set_container(case: &Case, edit: impl FnOnce(&mut Value)) -> Result<Val
     .await
 }
 
-/// That every pod asks for this cpu, and has it as its kubelet says.
+/// Every pod requests this cpu, and has it by its kubelet's report.
 async fn ensure_cpu(case: &Case, cpu: &str) -> Result<()> {
     for pod in case.pods("web").await?.keys() {
         let pod = case.get(kind::POD, pod).await?;
@@ -119,7 +119,8 @@ fn infeasible(set: &Value) -> Option<&str> {
     conditions.find(|one| one["type"] == "Blocked" && one["reason"] == "ResizeInfeasible")?["message"].as_str()
 }
 
-/// How many pods the status calls updated, ready and available ones among them, and ready at all.
+/// How many pods the status reports as updated, as updated and ready, as updated and available, and
+/// as ready.
 fn counts(set: &Value) -> [u64; 4] {
     [
         "updatedReplicas",
@@ -142,14 +143,15 @@ fn who_refuses(case: &Case) -> Result<&'static str> {
     )
 }
 
-/// Waits until the status says that the resize cannot be and that no pod of two is updated, and gives the message.
+/// Waits until the status says that the resize is infeasible and that no pod of two is updated, and
+/// returns the message.
 async fn blocked(case: &Case) -> Result<String> {
     let is_told = |set: &Value| infeasible(set).is_some() && counts(set) == [0, 0, 0, 2];
     let set = case.until(kind::CLONE_SET, "web", is_told).await?;
     Ok(infeasible(&set).unwrap_or_default().to_owned())
 }
 
-/// Takes the template back, and ensures that all is as it was before.
+/// Rolls the template back, and checks that everything is as before.
 async fn taken_back(case: &Case, before: &BTreeMap<String, PodView>) -> Result<()> {
     set_container(case, |container| container["resources"] = resources("10m")).await?;
     let done = case.done("web").await?;
@@ -222,7 +224,7 @@ pub(crate) async fn infeasible_resize_is_tried_with_one_pod(case: &Case) -> Resu
         .await?;
     case.kubectl(&[&["rollout", "status", "--timeout=180s"], &controller[..]].concat())
         .await?;
-    // It is not for want of maxUnavailable that the other pod stays as it is.
+    // maxUnavailable is not the reason why the other pod is not updated.
     let changed = case
         .set_strategy("web", json!({"maxUnavailable": 2}))
         .await?;

@@ -10,7 +10,7 @@ use crate::world::Case;
 
 const DEPLOYMENT: &str = "apps/v1/Deployment";
 
-/// An image that waits, and that is another for each tag.
+/// An image that only waits, with other content for each tag.
 pub(crate) async fn image(case: &Case, tag: &str) -> Result<String> {
     let name = format!("{}-sidecar:{tag}", case.namespace);
     let (pushed, tag) = (name.clone(), tag.to_owned());
@@ -200,7 +200,7 @@ pub(crate) async fn pods_get_containers_that_are_updated(case: &Case) -> Result<
     Ok(())
 }
 
-/// One of them may be asked about before anybody has seen the other.
+/// The webhook may be called for one of them before any replica has seen the other.
 pub(crate) async fn a_canary_is_taken_in_right_after_its_base(case: &Case) -> Result<()> {
     let image = image(case, "one").await?;
     let tested = async {
@@ -382,7 +382,8 @@ pub(crate) async fn pods_that_lack_the_containers_are_replaced(case: &Case) -> R
     tested
 }
 
-/// The events of the test's SidecarSet, as `REASON: MESSAGE`. It is in no namespace, so they are in `default`.
+/// The events of the test's SidecarSet, as `REASON: MESSAGE`. It has no namespace, so they are in
+/// `default`.
 async fn events(case: &Case) -> Result<Vec<String>> {
     let all = objects::list(case.client(), "default", kind::EVENT, "").await?;
     let of_set = all
@@ -444,7 +445,7 @@ pub(crate) async fn repair_after_an_outage_waits_for_calls(case: &Case) -> Resul
     tested
 }
 
-/// A SidecarSet that selects protected namespaces says so, whether it selects others or not.
+/// A SidecarSet that selects protected namespaces reports that, whether it selects others or not.
 pub(crate) async fn protected_namespaces_are_named(case: &Case) -> Result<()> {
     let one = image(case, "one").await?;
     let of = |namespaces: &[&str]| {

@@ -1,5 +1,5 @@
-//! A node that is drained, boots or is gone, under an Advanced StatefulSet and under Kubernetes' own: its pods come back where they
-//! were, or it is said why they do not.
+//! A node is drained, reboots or is deleted, under an Advanced StatefulSet and under Kubernetes'
+//! own: its pods return to their places, or a report says why they do not.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::kept_ips;
 use crate::pulls;
 use crate::world::Case;
 
-/// The node that leaves, and that each set has a pod on.
+/// The node that leaves; each set has a pod on it.
 const NODE: u8 = 2;
 const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Each set's name and kind.
@@ -64,7 +64,8 @@ fn on_node(pods: &Pods) -> Result<&PodView> {
         .with_context(|| format!("no pod on {node}: {pods:?}"))
 }
 
-/// The pods on other nodes are the same; that of the node is where it was, and another one only if it was `replaced`.
+/// The pods on other nodes are the same; the node's pod is back in its place, and another one only
+/// if it was `replaced`.
 fn ensure_back(before: &Pods, after: &Pods, replaced: bool) -> Result<()> {
     let moved = on_node(before)?;
     for (name, was) in before {
@@ -110,7 +111,8 @@ pub(crate) async fn pods_come_back_to_a_node_that_was_away(case: &Case) -> Resul
     pulls::restored(async { gone(case).await.context("gone") }, back(case)).await
 }
 
-/// An evicted pod waits for its node, which is said, and is there again when the node takes pods again.
+/// An evicted pod waits for its node, which is reported, and is back when the node accepts pods
+/// again.
 async fn drained(case: &Case, before: &[Pods]) -> Result<()> {
     let node = Place::Node(NODE).to_string();
     let drain = [
@@ -134,7 +136,8 @@ async fn drained(case: &Case, before: &[Pods]) -> Result<()> {
     Ok(())
 }
 
-/// Where `explain` says of each set's pod why it is not there, and the Advanced set's condition does.
+/// Checks that `explain` says of each set's pod why it is missing, and that the Advanced set's
+/// condition does.
 async fn says(case: &Case, what: &str) -> Result<()> {
     for (name, _) in SETS {
         case.explained_of("persistentpodstate", name, "text", |text| {
@@ -167,7 +170,8 @@ async fn booted(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Pods of a node that does not exist any more wait for it, which is said, until their places are forgotten.
+/// Pods of a node that does not exist any more wait for it, which is reported, until their records
+/// are deleted.
 async fn gone(case: &Case) -> Result<()> {
     let mut before = Vec::new();
     for (name, set_kind) in SETS {

@@ -1,4 +1,5 @@
-//! Advanced StatefulSets: order, identity, claims, updates, and the way from Kubernetes' own kind.
+//! Advanced StatefulSets: order, identity, claims, updates, and the migration from Kubernetes' own
+//! kind.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ fn stateful_set(replicas: usize, image: &str, fields: &Value) -> Value {
     set
 }
 
-/// Waits until the status speaks of this spec and so many pods are updated and available.
+/// Waits until the status is of the present spec and so many pods are updated and available.
 async fn done(case: &Case, updated: usize) -> Result<Value> {
     case.until(kind::STATEFUL_SET, SET, |set| {
         objects::is_stateful_set_done(set, updated)
@@ -615,7 +616,7 @@ pub(crate) async fn a_recreated_pod_is_on_its_node(case: &Case) -> Result<()> {
             pod.node
         );
     }
-    // Deleted by hand, and by an update.
+    // A pod is deleted by hand, and by an update.
     case.kubectl(&[
         "delete",
         "pod",
@@ -648,7 +649,7 @@ pub(crate) async fn a_recreated_pod_is_on_its_node(case: &Case) -> Result<()> {
         "{}",
         pod["metadata"]
     );
-    // Records go with their pods, and the object with its annotations.
+    // Records are deleted with their pods, and the object with its annotations.
     case.kubectl(&["scale", "asts", "-n", &case.namespace, SET, "--replicas=1"])
         .await?;
     let one_is_left = |state: &Value| {

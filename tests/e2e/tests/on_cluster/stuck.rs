@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// One stuck rollout of one pod.
 struct Stuck {
     name: &'static str,
-    /// A sound CloneSet comes first, and then this change of it.
+    /// Starts with a sound CloneSet, and then changes it.
     rollout: bool,
     /// The part that is merged into the pod template's spec, or into its container.
     pod: Value,
@@ -203,7 +203,7 @@ pub(crate) async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str
 pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let all = stuck(&case.site.image(&format!("{}:nowhere", case.namespace)));
-    // For pods that ask for resources, which no other of these does.
+    // For pods that request resources, which no other test here does.
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
         "spec": {"hard": {"pods": "0"}, "scopes": ["NotBestEffort"]},
@@ -240,7 +240,7 @@ pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Resu
     for one in &all {
         is_told(case, one.name, one.reason, one.words).await?;
     }
-    // The apiserver refuses each try, and the leader waits ever longer between two.
+    // The apiserver refuses each try, and the leader waits longer after each of them.
     case.explained("quota", "text", |text| {
         text.contains(" s, or when something changes, because each of")
     })
@@ -412,7 +412,8 @@ pub(crate) async fn a_pod_that_does_not_end_is_named(case: &Case) -> Result<()> 
         json!({"metadata": {"finalizers": ["example.com/held"]}}),
     )
     .await?;
-    // One of these names is of no pod: it is taken off the list, and so is the other once its pod is on its way.
+    // No pod has one of these names: that name is removed from the list, and so is the other once
+    // its pod is terminating.
     let names = json!({"spec": {"scaleStrategy": {"podsToDelete": ["web-never", pod]}}});
     case.patch(kind::CLONE_SET, "web", names).await?;
     let clean = |set: &Value| {
@@ -433,7 +434,7 @@ pub(crate) async fn a_pod_that_does_not_end_is_named(case: &Case) -> Result<()> 
     Ok(())
 }
 
-/// `Progressing` as the peer's own tests compare it, times aside.
+/// `Progressing` as OpenKruise's own tests compare it, except for times.
 pub(crate) async fn progress_is_told_as_the_peer_does(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let mut set = objects::clone_set(
@@ -564,7 +565,7 @@ pub(crate) async fn it_scales_by_its_subresource(case: &Case) -> Result<()> {
         );
         ensure!(scale["status"]["selector"] == "app=web", "{scale}");
     }
-    // An autoscaler raises to its least number of replicas without any metrics.
+    // An autoscaler scales up to its minimum number of replicas without any metrics.
     case.kubectl(&[
         "autoscale",
         "cloneset/web",

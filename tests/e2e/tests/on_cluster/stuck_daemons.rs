@@ -123,7 +123,7 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
                 .await
                 .with_context(|| format!("{name}: {reason}"))?;
         }
-        // The remedy that the message names.
+        // The remedy in the message.
         case.patch(
             kind::DAEMON_SET,
             "away",
@@ -183,7 +183,7 @@ async fn mended(case: &Case, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// A set with this rolling update, on one node, and these fields of the pods' spec besides.
+/// A set with this rolling update, on one node, and these additional fields of the pods' spec.
 fn set(name: &str, image: &str, rolling: &Value, spec: &Value) -> Value {
     let mut template = objects::clone_set(name, 1, image, &json!({}))["spec"]["template"].take();
     template["spec"]["terminationGracePeriodSeconds"] = 1.into();
@@ -209,7 +209,7 @@ async fn stage_sets(case: &Case, image: &str) -> Result<()> {
     let mut refused = set("refused", image, &rolling, &json!({"nodeName": NODE}));
     refused["spec"]["template"]["spec"]["containers"][0]["resources"] =
         json!({"requests": {"cpu": TOO_MUCH}});
-    // Without it a node that is away is none of the set's.
+    // Without this toleration, a node that is away does not count for the set.
     let tolerates = json!({"tolerations": [{"operator": "Exists"}]});
     for set in [
         held,
@@ -292,7 +292,7 @@ async fn stage_requests(case: &Case, image: &str) -> Result<()> {
         ),
         ("crashing", "crashing", json!({})),
         ("unready", "unready", json!({})),
-        // Its name, too, comes after the other: both may be of one second.
+        // Its name also sorts after the other's, because both may be created in the same second.
         ("waits", "unready", json!({})),
     ] {
         request(case, name, pod, &strategy).await?;
@@ -303,7 +303,7 @@ async fn stage_requests(case: &Case, image: &str) -> Result<()> {
 async fn request(case: &Case, name: &str, pod: &str, strategy: &Value) -> Result<()> {
     let has_begun = |pod: &Value| {
         let status = &pod["status"]["containerStatuses"][0];
-        // The crashing one has its id from its first start on.
+        // The crashing container has its id from its first start on.
         status["containerID"]
             .as_str()
             .is_some_and(|id| !id.is_empty())
@@ -324,7 +324,7 @@ async fn loses_its_node(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| cluster.kill(Component::Kubelet(LOST)))
         .await?;
-    // The node's daemon lives on without it.
+    // The node's daemon goes on without the kubelet.
     request(
         case,
         "silent",

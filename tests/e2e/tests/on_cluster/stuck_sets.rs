@@ -175,7 +175,7 @@ async fn stage(case: &Case, image: &str) -> Result<()> {
             set["spec"]["template"]["metadata"]["labels"]["kruise.io/test"] = json!("held");
         }
         if name == "pinned" {
-            // Only until it has a record.
+            // Only until the pod has a record.
             set["spec"]["template"]["spec"]["nodeSelector"] = on(CORDONED);
         }
         case.create(&set).await?;
@@ -437,7 +437,7 @@ async fn stage_claims(case: &Case) -> Result<()> {
         json!({"spec": {"replicas": 2}}),
     )
     .await?;
-    // The apiserver's admission of the template would refuse it once the class does not let claims grow.
+    // The apiserver's policy would refuse the template once the class does not let claims grow.
     grows(case, false).await?;
     case.patch(
         kind::STATEFUL_SET,
@@ -448,7 +448,7 @@ async fn stage_claims(case: &Case) -> Result<()> {
     .map(drop)
 }
 
-/// A record that names a node that does not exist, of a pod that is made after it.
+/// A record that names a node that does not exist, of a pod that is created after it.
 async fn stage_record(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let mut none = set("gone", &image, &json!({}));

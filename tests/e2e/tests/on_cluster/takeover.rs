@@ -1,5 +1,5 @@
-//! CloneSets that OpenKruise ran until now, and may run again: their objects are made here in the form in which OpenKruise
-//! 1.9 leaves them, while no controller runs.
+//! CloneSets that OpenKruise ran until now, and may run again: the tests create their objects in
+//! the form of OpenKruise 1.9, while no controller runs.
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, APP, CONTAINER, image_patch, kind};
@@ -63,7 +63,7 @@ fn revision(set: &Value, number: i64, hash: &str, image: &str) -> Value {
     })
 }
 
-/// A pod of a revision; `gated` is how OpenKruise makes them since it has readiness gates.
+/// A pod of a revision; `gated` is OpenKruise's form since it has readiness gates.
 fn pod(set: &Value, id: &str, hash: &str, image: &str, version: &str, gated: bool) -> Value {
     let name = set["metadata"]["name"].as_str().unwrap_or_default();
     let mut pod = template(name, image);
@@ -86,7 +86,7 @@ fn pod(set: &Value, id: &str, hash: &str, image: &str, version: &str, gated: boo
     pod
 }
 
-/// Makes a pod, with its gates open, or the one of updates closed.
+/// Creates a pod, with its gates open, or with the gate of updates closed.
 async fn make(case: &Case, pod: &Value, open: bool) -> Result<()> {
     let name = case.create(pod).await?["metadata"]["name"]
         .as_str()
@@ -148,7 +148,7 @@ async fn set_status(case: &Case, name: &str, updated: i32, current: &str) -> Res
         .map(|_| ())
 }
 
-/// The names of objects of a CloneSet, none of which the controller may have written.
+/// The names of objects of a CloneSet, after checking that the controller wrote none of them.
 async fn untouched(case: &Case, kind: &str, name: &str) -> Result<Vec<String>> {
     let objects = objects::list(
         case.client(),
@@ -177,7 +177,7 @@ async fn untouched(case: &Case, kind: &str, name: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The data of a revision, byte for byte: only the server's binary form shows it so.
+/// The data of a revision, byte for byte, which only the server's binary form shows.
 async fn raw_data(case: &Case, name: &str) -> Result<Vec<u8>> {
     let path = format!(
         "/apis/apps/v1/namespaces/{}/controllerrevisions/{name}",
@@ -213,7 +213,7 @@ pub(crate) async fn from_openkruise_and_back(case: &Case) -> Result<()> {
     scale(case, 2).await?;
     made?;
 
-    // The update that was in its grace period is finished, and that is all that is done.
+    // The update that was in its grace period is finished, and nothing else is done.
     case.done("grace").await?;
     ensure!(
         case.pods("grace")
@@ -227,7 +227,7 @@ pub(crate) async fn from_openkruise_and_back(case: &Case) -> Result<()> {
         "other pods"
     );
     for name in pods.2.keys() {
-        // OpenKruise writes the pod again and again where the condition is not in its own words.
+        // OpenKruise writes the pod again and again if the condition is not in OpenKruise's words.
         let pod = case.get(kind::POD, name).await?;
         let open = pod["status"]["conditions"]
             .as_array()

@@ -71,7 +71,7 @@ pub(crate) async fn daemons(case: &Case) -> Result<Vec<Daemon>> {
     Ok(daemons)
 }
 
-/// A client that has nothing but this token, and takes no for an answer.
+/// A client with nothing but this token, that accepts a refusal.
 pub(crate) async fn client_with(case: &Case, token: &str) -> Result<Client> {
     let mut kubeconfig = Kubeconfig::read_from(case.cluster()?.kubeconfig())?;
     for user in &mut kubeconfig.auth_infos {
@@ -83,7 +83,7 @@ pub(crate) async fn client_with(case: &Case, token: &str) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// That the server refused, in these words.
+/// The server refused, in these words.
 fn refused<T>(what: &str, answer: Result<T, kube::Error>, words: &str) -> Result<()> {
     match answer {
         Ok(_) => Err(anyhow!("{what} was allowed")),
@@ -182,7 +182,7 @@ pub(crate) async fn a_daemon_writes_its_own_node_only(case: &Case) -> Result<()>
         images.patch_status(&own.node, &params, &status).await,
         "names no node",
     )?;
-    // The token for the controller is of no use here.
+    // The apiserver refuses the token for the controller.
     let client = client_with(case, &own.controller_token).await?;
     refused(
         "the controller's token",
@@ -223,7 +223,8 @@ pub(crate) async fn a_daemon_gets_its_own_secrets_only(case: &Case) -> Result<()
             "image": image,
             "pullSecrets": [PULL_SECRET],
             "selector": {"names": [own.node]},
-            // It stays in the NodeImage, so that the daemon may go on asking.
+            // The entry stays in the NodeImage, so that the daemon may request secrets again and
+            // again.
             "completionPolicy": {"type": "Never"},
         },
     });
@@ -288,7 +289,7 @@ pub(crate) async fn given_to(
     }
 }
 
-/// Asks the controller as a daemon does.
+/// Calls the controller as a daemon does.
 async fn ask(
     case: &Case,
     token: &str,
@@ -341,7 +342,7 @@ async fn ask(
                 .map(tonic::Response::into_inner),
         )
     };
-    // Pods are reached from within the cluster's network, by sockets that are made there.
+    // Pods are reachable from within the cluster's network, by sockets that are made there.
     let asked = tokio::task::spawn_blocking(move || {
         cluster.in_network(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -353,7 +354,8 @@ async fn ask(
     asked.await??
 }
 
-/// It may write ConfigMaps in every namespace, for pods with a launch order; no other ConfigMap is touched.
+/// The controller may write ConfigMaps in every namespace, for pods with a launch order; it changes
+/// no other ConfigMap.
 pub(crate) async fn the_controller_writes_barriers_only(case: &Case) -> Result<()> {
     let token = case
         .kubectl(&[

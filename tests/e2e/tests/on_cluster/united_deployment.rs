@@ -30,7 +30,7 @@ pub(crate) fn united(field: &str, replicas: usize, image: &str, topology: &Value
     })
 }
 
-/// The replicas of each subset, in order, as the status has them.
+/// The replicas of each subset, in order, from the status.
 fn division(united: &Value) -> Vec<i64> {
     let subsets = united["status"]["subsetStatuses"]
         .as_array()
@@ -41,7 +41,7 @@ fn division(united: &Value) -> Vec<i64> {
         .collect()
 }
 
-/// Whether the status speaks of this spec, all pods are ready, and so many are updated.
+/// Whether the status is of the present spec, all pods are ready, and so many are updated.
 pub(crate) fn is_at_rest(united: &Value, updated: i64) -> bool {
     let status = &united["status"];
     status["observedGeneration"] == united["metadata"]["generation"]
@@ -257,8 +257,8 @@ async fn writes(case: &Case) -> Result<[u64; 2]> {
     Ok(all)
 }
 
-/// Each change of the spec writes each workload three times at most, and the status once a second at
-/// most; while a partition holds, nothing is written.
+/// For each change of the spec, each workload is written three times at most, and the status once a
+/// second at most; while a partition holds, nothing is written.
 pub(crate) async fn spec_change_costs_few_writes(case: &Case) -> Result<()> {
     const SUBSETS: u64 = 2;
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::Case;
 
-/// Columns as OpenKruise prints them.
+/// OpenKruise's columns.
 const COLUMNS: [(&str, &str, &str); 6] = [
     (
         "clonesets",
@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &str, &str); 6] = [
         "v1alpha1",
         "NAME DESIRED PULLING SUCCEED FAILED AGE",
     ),
-    // OpenKruise shows MESSAGE in v1alpha1 alone.
+    // OpenKruise shows MESSAGE only in v1alpha1.
     (
         "imagepulljobs",
         "v1beta1",

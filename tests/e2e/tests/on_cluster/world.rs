@@ -18,19 +18,19 @@ use berth_e2e::watch::{PodWatch, ReadyIps};
 use kube::Client;
 use serde_json::{Value, json};
 
-/// How long anything may take on a busy machine. Nothing is asserted about time.
+/// How long any step may take on a busy machine. The tests check no times.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const NODES: u8 = 3;
 /// The feature gates that tests need beside the defaults; the value replaces the chart's own.
 const GATES: &str = "ImagePullJobGate=true,InPlaceWorkloadVerticalScaling=true,PodUnavailableBudgetUpdateGate=true,\
                      ResourcesDeletionProtection=true,StatefulSetAutoResizePVCGate=true";
 
-/// The same as a value of the chart.
+/// The same gates as a value of the chart.
 pub(crate) fn gates() -> String {
     format!("controller.featureGates={}", GATES.replace(',', "\\,"))
 }
 
-/// The cluster, with Berth installed.
+/// The cluster with Berth.
 pub(crate) struct World {
     pub(crate) site: Arc<Site>,
 }
@@ -102,8 +102,8 @@ impl Case {
         Ok(case)
     }
 
-    /// Removes the namespace with all that is in it. Where it has pods, it waits for that, so that the next test has the nodes to
-    /// itself; an empty one is gone some seconds later.
+    /// Removes the namespace with all its objects. If it has pods, it waits for their end, so that
+    /// the next test has the nodes to itself; an empty one is gone some seconds later.
     pub(crate) async fn end(self) -> Result<()> {
         let pods = objects::list(self.client(), &self.namespace, kind::POD, "").await?;
         objects::delete_namespace(self.client(), &self.namespace).await?;
@@ -151,13 +151,13 @@ impl Case {
         .await
     }
 
-    /// Runs lines that a page or a message prints, as they are written.
+    /// Runs lines of a page or a message as they are written.
     pub(crate) async fn shell(&self, script: &str) -> Result<String> {
         let script = script.to_owned();
         self.blocking(move |site| site.shell(&script)).await
     }
 
-    /// Runs a printed command, and once more.
+    /// Runs a printed command twice.
     pub(crate) async fn twice(&self, command: &str) -> Result<()> {
         self.shell(command).await?;
         self.shell(command)
@@ -166,7 +166,7 @@ impl Case {
             .map(drop)
     }
 
-    /// Runs each command of a message, and once more. A message without one is an error.
+    /// Runs each command of a message twice. A message without one is an error.
     pub(crate) async fn remedies(&self, message: &str) -> Result<()> {
         let commands = pages::commands(message);
         ensure!(!commands.is_empty(), "there is no command in: {message}");
@@ -178,7 +178,8 @@ impl Case {
         Ok(())
     }
 
-    /// Gives the release another value for the time of a test: its name, that value, and the one to go back to.
+    /// Sets another value of the release for the time of a test: its name, that value, and the one
+    /// to restore.
     pub(crate) async fn with_value(
         &self,
         [name, value, before]: [&str; 3],
@@ -195,7 +196,7 @@ impl Case {
         tested
     }
 
-    /// Other feature gates for the time of a test.
+    /// Sets other feature gates for the time of a test.
     pub(crate) async fn with_gates(
         &self,
         gates: &str,
@@ -205,7 +206,8 @@ impl Case {
             .await
     }
 
-    /// Pushes an image that answers `says`, under each of these tags of a repository of this test; gives their names.
+    /// Pushes an image that answers `says`, under each of these tags of a repository of this test;
+    /// returns their names.
     pub(crate) async fn images<const N: usize>(
         &self,
         says: &str,
@@ -427,7 +429,7 @@ impl Case {
         }
     }
 
-    /// Begins to ask all pods of a CloneSet over HTTP.
+    /// Begins to send HTTP requests to all pods of a CloneSet.
     pub(crate) async fn ask(&self, name: &str, watch: &Arc<PodWatch>) -> Result<Asker> {
         self.create(&objects::service(name)).await?;
         let ready = ReadyIps::start(self.client(), &self.namespace, name).await?;
@@ -453,13 +455,14 @@ impl Case {
         ))
     }
 
-    /// Ends asking.
+    /// Ends the requests and returns them.
     pub(crate) async fn answers(&self, asker: Asker) -> Result<Requests> {
         tokio::task::spawn_blocking(move || asker.stop()).await?
     }
 }
 
-/// In place, two pods at a time, each out of service for so many seconds before its image changes.
+/// A rollout in place, two pods at a time, each out of service for so many seconds before its image
+/// changes.
 pub(crate) fn two_at_a_time(grace_period_seconds: u32) -> Value {
     json!({
         "podUpdatePolicy": "InPlaceIfPossible",
@@ -468,7 +471,7 @@ pub(crate) fn two_at_a_time(grace_period_seconds: u32) -> Value {
     })
 }
 
-/// That the pods are the same as before: uid, node, IP, and each container restarted so many times more.
+/// The pods are the same as before: uid, node, IP, and each container restarted so many times more.
 pub(crate) fn ensure_in_place(
     before: &BTreeMap<String, PodView>,
     after: &BTreeMap<String, PodView>,
@@ -498,7 +501,7 @@ pub(crate) fn ensure_in_place(
     Ok(())
 }
 
-/// That no pod's wanted image changed while the pod was not held back by its gate.
+/// No pod's wanted image changed while the pod's gate was open.
 pub(crate) fn ensure_gated(record: &Record, container: &str) -> Result<()> {
     let mut last: BTreeMap<&str, &PodView> = BTreeMap::new();
     for entry in record.entries() {

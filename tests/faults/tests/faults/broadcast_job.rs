@@ -24,24 +24,24 @@ const THIRD: &str = "sim-2";
 /// The node that joins.
 const GUEST: &str = "sim-7";
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// It runs on all nodes at once.
+    /// The job runs on all nodes at once.
     Ran,
-    /// It runs on one node after the other.
+    /// The job runs on one node after the other.
     Narrow,
-    /// A pod fails, which pauses it, and somebody lets it go on.
+    /// A pod fails, which pauses the job, and a user resumes it.
     Paused,
     /// A pod's container restarts too often.
     Restarted,
-    /// A pod fails, which ends it.
+    /// A pod fails, which ends the job.
     FailedFast,
-    /// Its time is over.
+    /// The job's deadline passes.
     OutOfTime,
     /// The job is deleted after it has ended.
     Expired,
-    /// It never ends, and a node joins.
+    /// The job never ends, and a node joins.
     Joined,
     /// A pod is deleted before its end.
     Lost,
@@ -49,7 +49,7 @@ pub(crate) enum Job {
     Kept,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Job::Ran,
     &Job::Narrow,
@@ -104,7 +104,7 @@ impl Scenario for Job {
 }
 
 impl Job {
-    /// The job as a user writes it.
+    /// The job's manifest.
     fn manifest(self) -> Value {
         let is_named =
             json!({"key": "kubernetes.io/hostname", "operator": "In", "values": self.nodes()});
@@ -156,7 +156,7 @@ impl Job {
         }
     }
 
-    /// Does it.
+    /// Carries out the action.
     async fn act(self, run: &JobRun<'_>) -> Result<()> {
         match self {
             Job::Ran | Job::Narrow | Job::Expired => {

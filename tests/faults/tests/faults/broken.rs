@@ -1,4 +1,4 @@
-//! Records and ledgers that break a law, one each, and are found to.
+//! Records and ledgers that each break a law; the checks must find them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +32,7 @@ struct Story {
     changes: Vec<Change>,
 }
 
-/// Something that breaks a law, and words of the law.
+/// A change that breaks a law, and words of the law.
 struct Break {
     name: &'static str,
     story: Story,
@@ -40,10 +40,10 @@ struct Break {
     words: &'static str,
 }
 
-/// Some laws by name, with their test.
+/// The name of some laws, with their test.
 type Test = (&'static str, fn() -> Result<()>);
 
-/// All that are tested.
+/// All tests of laws.
 pub(crate) fn all() -> Vec<Test> {
     vec![
         ("a_broken_limit_is_found", || found(limits())),
@@ -73,7 +73,7 @@ pub(crate) fn all() -> Vec<Test> {
     ]
 }
 
-/// Each story keeps the laws, and breaks just that one when it is changed.
+/// Each story keeps the laws, and its change breaks exactly one.
 fn found(breaks: Vec<Break>) -> Result<()> {
     for Break {
         name,
@@ -318,7 +318,7 @@ fn updated(uid: &str) -> [PodView; 4] {
     [out, patched, restarted, serves]
 }
 
-/// So many of three pods are updated.
+/// This many of three pods are updated.
 fn in_place(rollout: Rollout, pods: usize) -> Story {
     let before = ["a", "b", "c"].map(|uid| pod(uid, OLD)).to_vec();
     let changes = ["a", "b", "c"]
@@ -382,7 +382,7 @@ fn hooked_pod(pod: PodView, hook: &str, (state, has): (&str, bool)) -> Change {
     change
 }
 
-/// Three pods are let through an update in place by its hook.
+/// A hook lets three pods through an update in place.
 fn hooked() -> Story {
     let through = |uid| {
         let [out, patched, restarted, serves] = updated(uid);
@@ -405,7 +405,7 @@ fn hooked() -> Story {
     }
 }
 
-/// Three pods are let into service, and two of them go.
+/// Three pods are let into service, and two of them are deleted.
 fn guarded() -> Story {
     let comes = |uid| {
         let new = PodView {

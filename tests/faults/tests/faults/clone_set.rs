@@ -31,13 +31,13 @@ use crate::world::{MISSING, ONE, PATIENCE, TWO, World};
 const SET: &str = "web";
 /// Pods at first.
 pub(crate) const REPLICAS: usize = 3;
-/// A revision, and two writes for each of three pods, at the least.
+/// A revision, and at least two writes for each of three pods.
 const EXPLAIN: Explained = Explained {
     object: ["cloneset", SET],
     plans: 1 + 2 * REPLICAS,
 };
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rollout {
     /// A CloneSet is created.
@@ -61,23 +61,25 @@ pub(crate) enum Rollout {
     SpecifiedDelete,
     /// Its image changes in place, without a time out of service.
     Quick,
-    /// The same, and an owner lets each pod into the update and out of it.
+    /// The same, and the hook's owner lets each pod into the update and out of it.
     Hooks,
     /// Its image changes in place to one that no registry has, and then to one that exists.
     Repaired,
-    /// A CloneSet is created, and an owner lets its pods into service; then it gets fewer, and the owner lets them go.
+    /// A CloneSet is created, and the hook's owner lets its pods into service; then it gets fewer,
+    /// and the owner lets them be deleted.
     Guarded,
     /// Its image changes in place in all pods but one.
     Partition,
     /// It gets one pod fewer, and the spec names the pod to delete.
     Named,
-    /// Its image changes in place, in all pods at once for all that it minds, and a budget lets one go at a time.
+    /// Its image changes in place. maxUnavailable allows all pods at once, and a budget allows one
+    /// at a time.
     Budgeted,
     /// The same while it gets one pod fewer, and one of the others is evicted.
     Drained,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Rollout::Create,
     &Rollout::InPlace,
@@ -130,7 +132,7 @@ impl Scenario for Rollout {
             | Rollout::Claims => &WorldKind::ALL,
             // Only real containers start in order.
             Rollout::Ordered => &[WorldKind::Real],
-            // Of a pair only one replica's webhook is known, and an eviction needs it.
+            // In a pair only one replica serves the webhook, and an eviction needs it.
             Rollout::Drained => &[WorldKind::Simulated],
             _ => &WorldKind::SIMULATED,
         }
@@ -155,8 +157,8 @@ impl Scenario for Rollout {
         ]
     }
 
-    /// The ConfigMap that holds containers back is never read, so its writes are repeated until that on the pod, the third, is
-    /// done too.
+    /// The ConfigMap that holds containers back is never read, so its writes are repeated until the
+    /// pod's write, the third, is done too.
     fn progresses_by_single_writes(&self) -> bool {
         *self != Rollout::Ordered
     }
@@ -233,22 +235,22 @@ impl Rollout {
         set
     }
 
-    /// Whether the pods are there before.
+    /// Whether the pods exist before.
     pub(crate) fn has_pods(self) -> bool {
         !matches!(self, Rollout::Create | Rollout::Ordered | Rollout::Guarded)
     }
 
-    /// So many.
+    /// The number of pods before.
     pub(crate) fn pods_before(self) -> usize {
         if self.has_pods() { REPLICAS } else { 0 }
     }
 
-    /// So many of its pods a budget keeps available, where there is one.
+    /// The number of pods that a budget keeps available, if there is one.
     pub(crate) fn spared(self) -> Option<usize> {
         matches!(self, Rollout::Budgeted | Rollout::Drained).then(|| self.expected().available)
     }
 
-    /// Does it.
+    /// Carries out the action.
     pub(crate) async fn act(self, run: &CloneSetRun<'_>) -> Result<()> {
         match self {
             Rollout::Create => run.create(&self.clone_set()).await,
@@ -344,7 +346,7 @@ impl Rollout {
         }
     }
 
-    /// The pods are the same ones after it.
+    /// Whether the pods are the same after it.
     pub(crate) fn keeps_pods(self) -> bool {
         let Expected {
             creates, deletes, ..
@@ -369,7 +371,7 @@ fn compare(world: &World, rollout: Rollout) -> LocalBoxFuture<'_, Result<()>> {
     explained::compare::<CloneSetRun<'_>>(world, rollout, EXPLAIN).boxed_local()
 }
 
-/// So many pods, or more, want this image.
+/// At least this many pods want this image.
 fn wanting(image: &'static str, pods: usize) -> impl Fn(&Moment<'_>) -> bool {
     let wants = move |s: &&Standing<'_>| {
         s.pod

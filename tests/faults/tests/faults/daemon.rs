@@ -11,7 +11,7 @@ use berth_cluster::{Cluster, Place, address};
 use kube::config::Kubeconfig;
 use tokio::process::{Child, Command};
 
-/// Starts it on node 1. It ends when dropped.
+/// Starts the daemon on node 1. It ends when this value is dropped.
 pub(crate) fn start(cluster: &Cluster, directory: &Path) -> Result<Child> {
     let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
     for named in &mut kubeconfig.clusters {

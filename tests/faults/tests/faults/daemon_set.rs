@@ -1,4 +1,5 @@
-//! DaemonSets: pods that come, change and go with their nodes, in place, anew or by surge, and their history.
+//! DaemonSets: pods that are created, changed and deleted with their nodes, in place, by new pods
+//! or by surge, and their history.
 
 mod ending;
 mod expected;
@@ -28,34 +29,34 @@ const THIRD: &str = "sim-2";
 /// The node that joins and leaves.
 const GUEST: &str = "sim-7";
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Daemon {
     /// A set is created.
     Created,
     /// A node joins.
     Joined,
-    /// It gets another image in place, but for a node.
+    /// It gets another image in place, except on one node.
     InPlace,
     /// It gets another image by new pods, node by node.
     Replaced,
     /// It gets another image by new pods, each beside the old one first.
     Surged,
-    /// A node fits no more, and an owner lets its pod go.
+    /// A node does not fit any more, and the hook's owner lets its pod be deleted.
     Guarded,
     /// A node is deleted while the set gets another image, and returns under its name.
     NodeReturned,
-    /// It is deleted in the middle of an update without its pods and revisions, and made again.
+    /// It is deleted in the middle of an update without its pods and revisions, and created again.
     Adopted,
-    /// Kubernetes' own is deleted without them, and this one made in its place.
+    /// Kubernetes' own is deleted without them, and this one created in its place.
     AdoptedNative,
-    /// It gets another image with a short history, and then the one of before.
+    /// It gets another image with a short history, and then its earlier one.
     RolledBack,
     /// A pod fails.
     Failed,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Daemon::Created,
     &Daemon::Joined,
@@ -71,7 +72,8 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
 ];
 
 impl Scenario for Daemon {
-    /// Where pods fail, the set itself does not change; and nodes do not where a guard holds the update.
+    /// If pods fail, the set itself does not change; and nodes do not change while a hook holds the
+    /// update.
     fn unheeded(&self) -> &'static [&'static str] {
         match self {
             Daemon::Failed => &["daemonsets"],
@@ -136,7 +138,7 @@ impl Daemon {
         )
     }
 
-    /// The images that the set has had before, one after the other.
+    /// The earlier images of the set, one after the other.
     fn images(self) -> &'static [&'static str] {
         match self {
             Daemon::Created => &[],
@@ -146,7 +148,7 @@ impl Daemon {
         }
     }
 
-    /// Does it.
+    /// Carries out the action.
     async fn act(self, run: &DaemonRun<'_>) -> Result<()> {
         let client = &run.world.client;
         match self {
@@ -191,7 +193,7 @@ impl Daemon {
                     Patch::Merge(json!({"status": {"phase": "Failed", "reason": "Evicted"}}));
                 api.patch_status(&name, &PatchParams::default(), &failed)
                     .await?;
-                // Until then all looks as in the end.
+                // Until then the state looks like the end.
                 objects::until_gone(client, &run.namespace, kind::POD, &name, PATIENCE).await
             }
         }

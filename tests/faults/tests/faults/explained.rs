@@ -22,13 +22,13 @@ use crate::world::World;
 
 const KUBELET: Component = Component::Kubelet(1);
 
-/// A write, as far as it does not differ from run to run.
+/// A write, without the parts that differ from run to run.
 #[derive(Debug, Clone, PartialEq)]
 struct Deed {
     /// Method, resource, and the name of an existing object.
     what: String,
     labels: BTreeMap<String, Value>,
-    /// By container.
+    /// Keyed by container.
     images: BTreeMap<String, Value>,
     /// Statuses by type.
     conditions: BTreeMap<String, Value>,
@@ -39,7 +39,7 @@ struct Deed {
 pub(crate) struct Explained {
     /// Kind and name of the object, as arguments of `explain`.
     pub(crate) object: [&'static str; 2],
-    /// So many plans with something to do there are at least.
+    /// The minimum number of plans that write something.
     pub(crate) plans: usize,
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn compare<'a, R: Run<'a>>(
     Ok(())
 }
 
-/// Gives how many plans with something to do were compared.
+/// Returns how many plans that write something were compared.
 async fn compare_each<'a>(
     world: &World,
     run: &impl Run<'a>,
@@ -143,7 +143,7 @@ async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
     if !did.is_empty() {
         return Ok(did);
     }
-    // A process that has just begun may get no processor for a while.
+    // A process that has just started may get no processor for a while.
     sleep(Duration::from_secs(2)).await;
     quiet().await
 }

@@ -18,15 +18,16 @@ use crate::run::{Attempt, Outcome};
 use crate::scenario::{self, Scenario};
 use crate::world::World;
 
-/// So often a fault is tried at most that is not triggered, because a run has fewer writes than another.
+/// How often a fault that is not triggered is tried, because a run may have fewer writes than
+/// another.
 const ATTEMPTS: usize = 3;
 
-/// So often a scenario is tried without a fault, to see how many writes its runs have.
+/// How many runs without a fault show how many writes a scenario has.
 fn undisturbed_runs() -> usize {
     if has_stride() { 3 } else { 2 }
 }
 
-/// Whether it is said how many plans are tried.
+/// Whether the environment says how many plans are tried.
 pub(crate) fn has_stride() -> bool {
     env::var("BERTH_FAULTS_STRIDE").is_ok()
 }
@@ -36,7 +37,7 @@ pub(crate) fn has_stride() -> bool {
 pub(crate) enum WorldKind {
     /// A node with its kubelet, containerd and daemon; one controller.
     Real,
-    /// A node that `simnode` plays, and all its pods at once; one controller.
+    /// A node and all its pods, simulated by `simnode`; one controller.
     Simulated,
     /// A simulated node, and two controllers, one of which leads.
     Pair,
@@ -67,7 +68,7 @@ impl WorldKind {
         scenario::all().filter(move |scenario| scenario.worlds().contains(&self))
     }
 
-    /// In which ways the controller dies.
+    /// The points of a write at which the controller dies.
     pub(crate) fn sides(self) -> &'static [Side] {
         match self {
             WorldKind::Real => &[Side::Before, Side::After],
@@ -95,9 +96,9 @@ impl WorldKind {
         }
     }
 
-    /// How many clusters there are.
+    /// The number of clusters.
     fn worlds(self) -> Result<usize> {
-        // One scenario alone needs the last.
+        // Only one scenario needs the last kind.
         if matches!(self, WorldKind::Real | WorldKind::Ahead) {
             return Ok(1);
         }
@@ -112,7 +113,7 @@ impl WorldKind {
     }
 }
 
-/// The clusters of each kind, once they are needed.
+/// The clusters of each kind, made when they are needed.
 #[derive(Default)]
 pub(crate) struct Worlds {
     real: OnceCell<Group>,
@@ -136,11 +137,12 @@ impl Worlds {
 /// The course of a scenario without a fault.
 #[derive(Debug, Clone)]
 pub(crate) struct Undisturbed {
-    /// A run has so many at least, by all runs without a fault so far: how much one status says is as the machine is busy.
+    /// The minimum number of writes in all runs without a fault so far. It depends on the machine's
+    /// load how much one status write combines.
     pub(crate) fewest: usize,
-    /// So many of these are there in every run.
+    /// How many of these writes every run has.
     certain: usize,
-    /// And so many at most.
+    /// The maximum number of writes.
     pub(crate) most: usize,
     /// The maximum number of events for a controller, by resource.
     events: BTreeMap<String, usize>,
@@ -163,13 +165,14 @@ pub(crate) struct Group {
     /// By the name of the scenario. Locked during its run without a fault, so that it runs only
     /// once.
     undisturbed: BTreeMap<&'static str, AsyncMutex<Option<Undisturbed>>>,
-    /// The faults that were triggered, with the names of the scenarios, and how many events each hid from the controller.
+    /// The triggered faults, with the names of the scenarios, and how many events each hid from the
+    /// controller.
     triggered: Mutex<BTreeMap<(&'static str, Fault), usize>>,
-    /// So many faults were injected.
+    /// How many faults were injected.
     injected: AtomicUsize,
 }
 
-/// A world that a run has for itself. It is free again with the end of this value.
+/// A world that a run has for itself. It is free again when this value is dropped.
 pub(crate) struct Taken<'a> {
     group: &'a Group,
     number: usize,
@@ -303,7 +306,7 @@ impl Group {
         )
     }
 
-    /// Tries all of these, each in the next world that is free.
+    /// Tries all of these faults, each in the next free world.
     pub(crate) async fn try_all(
         &self,
         scenario: &dyn Scenario,
@@ -317,7 +320,7 @@ impl Group {
                 .err()
                 .map(|error| format!("{}, {fault}: {error:#}", scenario.name()))
         });
-        // Which of the writes fail says more than the first of them alone.
+        // All failing writes say more than the first of them alone.
         let failures: Vec<_> = join_all(tried).await.into_iter().flatten().collect();
         ensure!(
             failures.is_empty(),
@@ -329,7 +332,8 @@ impl Group {
         Ok(())
     }
 
-    /// Fails, too, when the fault is not triggered though its write is there in every run, or its event is the first.
+    /// Also fails if the fault is not triggered although its write is in every run, or its event is
+    /// the first.
     async fn attempt(
         &self,
         scenario: &dyn Scenario,
@@ -342,7 +346,7 @@ impl Group {
                 lock(&self.triggered).insert((scenario.name(), fault), run.hidden);
                 return Ok(());
             }
-            // It was a run without a fault, of fewer writes.
+            // This was a run without a fault, with fewer writes.
             if let Some(known) = &mut *self.known(scenario)?.lock().await {
                 known.fewest = known.fewest.min(run.writes);
             }

@@ -18,7 +18,7 @@ use crate::world::PATIENCE;
 /// An object's name and its state; null after its deletion.
 pub(crate) type State = (String, Value);
 
-/// A record in the making. It ends with this value.
+/// A running record. It ends when this value is dropped.
 pub(crate) struct History {
     api: Api<DynamicObject>,
     seen: Arc<Mutex<Seen>>,
@@ -29,7 +29,7 @@ pub(crate) struct History {
 struct Seen {
     /// Every state of every object, in order.
     states: Vec<State>,
-    /// Why that is not all.
+    /// The reason why states are missing.
     broken: Option<String>,
 }
 

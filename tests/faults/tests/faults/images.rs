@@ -1,4 +1,4 @@
-//! Images on nodes: jobs that pull, and nodes that come and go.
+//! Images on nodes: jobs that pull, and nodes that join and leave.
 //!
 //! `simnode` simulates the nodes. Each run pulls images of a repository of its own, so that nothing
 //! is left of the run before.
@@ -24,14 +24,14 @@ use crate::world::{NODES, PATIENCE, World};
 
 const JOB: &str = "pull";
 const JOB_KIND: &str = "apps.kruise.io/v1beta1/ImagePullJob";
-/// So many nodes pull at a time.
+/// How many nodes pull at a time.
 const PARALLELISM: usize = 2;
-/// How often a pull is tried again, where nothing is said, and after the change.
+/// How often a pull is tried again, by default and after the change.
 const TRIES: [i32; 2] = [3, 7];
 /// Nodes that join; the first leaves again.
 const GUESTS: [&str; 2] = ["sim-7", "sim-8"];
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Images {
     /// A job is created, and ends when all nodes have its image.
@@ -50,7 +50,7 @@ pub(crate) enum Images {
 struct Expected {
     /// Nodes in the end.
     nodes: usize,
-    /// The tag that all nodes have been asked for, where there is a job to ask.
+    /// The tag that all NodeImages request, if there is a job.
     tag: Option<&'static str>,
     /// The backoffLimit of these pulls.
     tries: i32,
@@ -64,7 +64,7 @@ struct Expected {
     expires: usize,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Images::Pull,
     &Images::Changed,
@@ -140,7 +140,7 @@ impl Images {
         }
     }
 
-    /// The job is there before.
+    /// Whether the job exists before.
     fn has_job(self) -> bool {
         matches!(self, Images::Changed | Images::Deleted | Images::Nodes)
     }
@@ -268,7 +268,7 @@ impl ImagesRun<'_> {
             .map(|_| ())
     }
 
-    /// Deletes an object, if it is there.
+    /// Deletes an object, if it exists.
     async fn delete(&self, kind: &str, name: &str) -> Result<()> {
         let (version, kind) = kind.rsplit_once('/').context("no version")?;
         let api = objects::api_of(
@@ -307,7 +307,7 @@ impl ImagesRun<'_> {
         };
         let nodes: BTreeMap<_, _> = nodes.iter().map(node).collect();
         let seen = json!({"jobs": jobs.iter().map(job).collect::<Vec<_>>(), "nodes": nodes});
-        // Messages name the image.
+        // Messages contain the image's name.
         let seen = serde_json::from_str(&seen.to_string().replace(&self.namespace, "NAMESPACE"))?;
         let flaw = flaw(&seen, &wanted);
         Ok((seen, flaw))
@@ -345,7 +345,7 @@ pub(crate) fn told(node: &Value, repository: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Why this is no good ending; none when it is one.
+/// The first difference from a good ending; `None` if there is none.
 fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
     let jobs = now["jobs"].as_array().map_or(0, Vec::len);
     if jobs != usize::from(wanted.job) {

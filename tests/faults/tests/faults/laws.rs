@@ -16,7 +16,7 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// A pod at one moment and at the next. A pod that is new is its own state before.
+/// A pod at one moment and at the next. A new pod is its own earlier state.
 struct Step<'a> {
     before: &'a PodView,
     now: &'a PodView,
@@ -38,7 +38,7 @@ fn steps(record: &Record) -> Vec<Step<'_>> {
     steps
 }
 
-/// Each pod that was deleted, as it was when that began.
+/// Each deleted pod, in the state in which its deletion began.
 fn deleted(record: &Record) -> Vec<&PodView> {
     let (mut deleted, mut before) = (Vec::new(), Moment::default());
     for moment in record.moments() {
@@ -47,7 +47,7 @@ fn deleted(record: &Record) -> Vec<&PodView> {
             .iter()
             .filter(|(_, before)| !before.pod.terminating)
         {
-            // A pod that no node has is gone without having been terminating.
+            // A pod without a node disappears without having been terminating.
             match moment.pods.get(uid) {
                 Some(now) if now.pod.terminating => deleted.push(now.pod),
                 Some(_) => {}
@@ -76,7 +76,7 @@ pub(crate) fn limits_hold(record: &Record, limits: &Limits) -> Result<()> {
     )
 }
 
-/// There were so many pods at first.
+/// The record begins with so many pods.
 pub(crate) fn begins_with(record: &Record, pods: usize) -> Result<()> {
     let first = record.moments().next().unwrap_or_default();
     ensure!(
@@ -87,7 +87,7 @@ pub(crate) fn begins_with(record: &Record, pods: usize) -> Result<()> {
     Ok(())
 }
 
-/// No pod is there of another name than these.
+/// All pods have one of these names.
 pub(crate) fn only_these_are_there(record: &Record, names: &[String]) -> Result<()> {
     for Step { now, .. } in steps(record) {
         ensure!(
@@ -99,9 +99,9 @@ pub(crate) fn only_these_are_there(record: &Record, names: &[String]) -> Result<
     Ok(())
 }
 
-/// Where pods are, of a workload that has them on nodes.
+/// The places of the pods of a workload that has them on nodes.
 pub(crate) struct OnNodes<'a> {
-    /// Nodes that may have any.
+    /// Nodes that may have pods.
     pub(crate) allowed: &'a [&'a str],
     /// The most pods that each of them may have, including terminating ones.
     pub(crate) most: usize,
@@ -111,7 +111,8 @@ pub(crate) struct OnNodes<'a> {
     pub(crate) away: usize,
 }
 
-/// At every moment no node has more pods than it may, bound to it or about to be, and nodes are served.
+/// At every moment no node has more pods than allowed, bound or about to be bound, and the served
+/// nodes have a pod that serves.
 pub(crate) fn nodes_have_their_pods(record: &Record, nodes: &OnNodes<'_>) -> Result<()> {
     for moment in record.moments() {
         let (mut pods, mut served) = (BTreeMap::<_, usize>::new(), BTreeSet::new());
@@ -151,7 +152,7 @@ pub(crate) fn nodes_have_their_pods(record: &Record, nodes: &OnNodes<'_>) -> Res
     Ok(())
 }
 
-/// Just so many pods were created.
+/// Exactly so many pods were created.
 pub(crate) fn pods_are_created(record: &Record, wanted: usize) -> Result<()> {
     let first = record.moments().next().unwrap_or_default();
     let uids: BTreeSet<&str> = steps(record)
@@ -180,7 +181,8 @@ pub(crate) fn no_image_changes_in_service(record: &Record, container: Option<&st
     Ok(())
 }
 
-/// No pod's images change more often than this, and no container restarts for anything else.
+/// No pod's images change more often than this, and containers restart only for a change of their
+/// image.
 pub(crate) fn restarts_are_for_image_changes(record: &Record, most_changes: usize) -> Result<()> {
     let mut pods: BTreeMap<&str, (usize, i32)> = BTreeMap::new();
     for Step { before, now } in steps(record) {
@@ -201,7 +203,8 @@ pub(crate) fn restarts_are_for_image_changes(record: &Record, most_changes: usiz
     Ok(())
 }
 
-/// No pod is updated while it has the label of a hook, nor comes back into service before it has it again.
+/// No pod is updated while it has the label of a hook, and none returns into service before it has
+/// the label again.
 pub(crate) fn updates_wait_for(record: &Record, hook: &str) -> Result<()> {
     for Step { before, now } in steps(record) {
         let (state, held) = (
@@ -224,7 +227,7 @@ pub(crate) fn updates_wait_for(record: &Record, hook: &str) -> Result<()> {
     Ok(())
 }
 
-/// No pod comes into service before it has the label of a hook.
+/// No pod enters service before it has the label of a hook.
 pub(crate) fn service_waits_for(record: &Record, hook: &str) -> Result<()> {
     for Step { now, .. } in steps(record) {
         let is_in_service = now.label(label::LIFECYCLE_STATE) == NORMAL;
@@ -262,7 +265,7 @@ pub(crate) fn newest_pods_stay(record: &Record, newest: &str) -> Result<()> {
     Ok(())
 }
 
-/// No pod is deleted but the one of this name.
+/// Only the pod of this name is deleted.
 pub(crate) fn others_stay(record: &Record, told_to_go: &str) -> Result<()> {
     for pod in deleted(record) {
         ensure!(
@@ -288,7 +291,7 @@ pub(crate) fn only_such_go(
     Ok(())
 }
 
-/// These are the pods of before: each with its name, uid, node and address.
+/// The pods are the same as before: each with its name, uid, node and address.
 pub(crate) fn pods_are_the_same(
     before: &BTreeMap<String, PodView>,
     after: &BTreeMap<String, PodView>,
@@ -312,7 +315,7 @@ pub(crate) fn pods_are_the_same(
     Ok(())
 }
 
-/// The apiserver carried out just so many writes of each of these sorts.
+/// The apiserver carried out exactly so many writes of each of these sorts.
 pub(crate) fn writes_are<'a>(
     ledger: &Ledger,
     wanted: impl IntoIterator<Item = (Method, &'a str, usize)>,
@@ -333,10 +336,10 @@ pub(crate) fn writes_are<'a>(
     Ok(())
 }
 
-/// A claim by the id of its instance and its name, and how many writes had arrived when it was there.
+/// A claim by the id of its instance and its name, and how many writes had arrived when it existed.
 type Claims = BTreeMap<(String, String), usize>;
 
-/// No claim is made twice.
+/// No claim is created twice.
 pub(crate) fn no_claim_is_made_twice(ledger: &Ledger) -> Result<()> {
     claims(ledger).map(drop)
 }
@@ -368,7 +371,7 @@ pub(crate) fn claims_come_before_pods(ledger: &Ledger) -> Result<()> {
 fn claims(ledger: &Ledger) -> Result<Claims> {
     let mut claims = Claims::new();
     for (_, claim) in posts(ledger, "persistentvolumeclaims").filter(|(_, claim)| claim.is_done()) {
-        // That of the template, with the id.
+        // The claim template's name, with the id.
         let name = claim.body["metadata"]["name"].to_string();
         let is_new = claims
             .insert((instance(claim), name.clone()), claim.arrived_by_then)
@@ -382,7 +385,7 @@ fn claims(ledger: &Ledger) -> Result<Claims> {
 /// this word. The workload is not removed from it before its records are deleted. `at_first` says
 /// whether both exist at the start.
 pub(crate) fn entries_outlast_records(ledger: &Ledger, word: &str, at_first: bool) -> Result<()> {
-    // Since so many writes had arrived: the entry, and the end of the records.
+    // The number of writes that had arrived before the entry, and before the end of the records.
     let (mut entry_since, mut none_since) = (at_first.then_some(0), (!at_first).then_some(0));
     for (index, write) in ledger.entries().iter().enumerate() {
         match (&write.write.method, write.write.resource.as_str()) {
@@ -420,7 +423,7 @@ pub(crate) fn entries_outlast_records(ledger: &Ledger, word: &str, at_first: boo
     Ok(())
 }
 
-/// Does an entry of the pod webhook name the workload of this word?
+/// Does an entry of the pod webhook contain the word of this workload?
 pub(crate) fn names(entry: &Value, word: &str) -> bool {
     let mut conditions = entry["matchConditions"].as_array().into_iter().flatten();
     conditions.any(|condition| {
@@ -463,7 +466,7 @@ pub(crate) fn grace_goes_by(ledger: &Ledger, grace: SignedDuration) -> Result<()
             Some(_) => drop(out_of_service.remove(pod)),
             None => {}
         }
-        // That the next containers of a new pod may start is written on the pod.
+        // The pod carries the permission for its next containers to start.
         if entry.write.resource != "pods" || entry.body["spec"].is_null() {
             continue;
         }

@@ -1,8 +1,10 @@
-//! Faults are injected into the real controller while users do something, and it must end as it does without them.
+//! Injects faults into the real controller while users change objects. The end must be the same as
+//! without the faults.
 //!
 //! - scenario: the changes that users make to objects of one kind. Run: a scenario carried out
 //!   once, in a namespace of its own.
-//! - world: a cluster, with the controller behind a proxy that knows its writes and events. One run at a time has it.
+//! - world: a cluster, with the controller behind a proxy that sees its writes and events. One run
+//!   at a time has it.
 //! - writes and events of a run: the ones in its namespace, and those of objects without a
 //!   namespace.
 //! - fault: the failure that is injected into a run, at one write or event, or at each write. Plan:
@@ -11,8 +13,9 @@
 //! - hidden: an event that the controller gets late, not at all, or again. Lag: a fault that hides
 //!   events.
 //! - effective: a lag that was triggered and hid an event of the run.
-//! - settle time: for how long a controller that asks for nothing may have something left to do because of the fault.
-//! - ending: all that users could find to be different after a run. The undisturbed run, without a fault, shows how it must be.
+//! - settle time: how long a controller without requests may still have work because of the fault.
+//! - ending: all that users could find to be different after a run. The undisturbed run, without a
+//!   fault, shows how it must be.
 //! - law: what must hold at every moment of a run, or of all its writes.
 //!
 //! Worlds with a real kubelet, containerd and daemon have the controller killed at each write. In
@@ -149,7 +152,7 @@ fn main() -> ExitCode {
             run,
         ));
     }
-    // With the worlds end the controllers, the daemon and the clusters.
+    // The controllers, the daemon and the clusters end with the worlds.
     suite::run(
         || async { Ok(Worlds::default()) }.boxed(),
         AT_ONCE,
@@ -158,7 +161,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// Of so many kills, and of so many other faults, one is tried.
+/// Every how many-th plan is tried: for kills, and for other faults.
 fn strides(kind: WorldKind, scenario: &dyn Scenario) -> Result<(usize, usize)> {
     let usual = kind.stride() * scenario.thinned();
     let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else {
@@ -211,7 +214,8 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
                     .collect()
             };
             let chosen = slice(&stride);
-            // A scenario with few writes may have none in the slice: then it has one, each another one.
+            // A scenario with few writes may have none in the slice: then it gets one, and other
+            // scenarios get others.
             let one = || {
                 let all = slice(&|_| 1);
                 let at = scenario::number(scenario) * 7 % all.len().max(1);
@@ -219,7 +223,7 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
             };
             match chosen.len() {
                 0 => one(),
-                // Of the many that a long run has, few are taken, from all families in turn.
+                // A long run has many faults: a few are taken, from all families in turn.
                 many if many > AT_MOST && !has_stride() => {
                     let step = many.div_ceil(AT_MOST);
                     chosen
@@ -233,7 +237,7 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
         }
     };
     group.try_all(scenario, &faults, &undisturbed).await?;
-    // By now it is known better how few writes a run may have.
+    // More runs have shown by now how few writes a run may have.
     let undisturbed = group.undisturbed(scenario).await?;
     if matches!(way, Way::Plans) {
         tally(group, scenario, &faults, &undisturbed)

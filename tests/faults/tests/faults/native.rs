@@ -26,14 +26,14 @@ const SET: &str = "db";
 const REPLICAS: usize = 2;
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Native {
-    /// A set asks for records of where its pods are, and then a pod is deleted.
+    /// A set requests records of its pods' places, and then a pod is deleted.
     Pinned,
-    /// It asks for them no more.
+    /// The set stops requesting them.
     LetGo,
-    /// Somebody empties the configuration, twice.
+    /// Another writer empties the configuration, twice.
     Wiped,
     /// The StatefulSet stops to request records, and when all are gone, requests them again.
     AskedAgain,
@@ -43,16 +43,16 @@ pub(crate) enum Native {
 struct Expected {
     /// There are records, and an entry for the set.
     is_recorded: bool,
-    /// The pods that were made after that.
+    /// The pods that were created after that.
     pinned: &'static [&'static str],
     /// PersistentPodStates that the controller makes and deletes.
     makes: usize,
     deletes: usize,
-    /// Times that it writes the configuration.
+    /// How often it writes the configuration.
     writes: usize,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Native::Pinned,
     &Native::LetGo,
@@ -254,7 +254,7 @@ impl NativeRun<'_> {
         Ok(())
     }
 
-    /// Takes all entries out of the configuration.
+    /// Removes all entries from the configuration.
     async fn wipe(&self) -> Result<()> {
         let nobody = json!({"webhooks": []});
         objects::patch(&self.world.client, "", CONFIGURATION, MUTATING, &nobody)
@@ -262,7 +262,7 @@ impl NativeRun<'_> {
             .map(drop)
     }
 
-    /// As an entry names the set.
+    /// The word for the set in an entry.
     fn word(&self) -> String {
         format!("'{}/apps/StatefulSet/{SET}'", self.namespace)
     }

@@ -9,7 +9,7 @@ use kube::Client;
 use crate::history::History;
 use crate::images::{asked, told};
 
-/// A record in the making. It ends with this value.
+/// A running record. It ends when this value is dropped.
 pub(crate) struct Recorder(History);
 
 impl Recorder {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::world::PATIENCE;
 
-/// The label that holds a pod where it is, and lets it back into service.
+/// The label that holds a pod in its state, and lets it back into service.
 pub(crate) const HOOK: &str = "berth.test/hold";
 /// The label that lets a new pod into service.
 pub(crate) const READY: &str = "berth.test/ready";
@@ -20,13 +20,14 @@ pub(crate) const READY: &str = "berth.test/ready";
 /// The owner's reaction to a pod.
 struct Answer {
     label: &'static str,
-    /// Null takes the label off.
+    /// Null removes the label.
     value: Value,
-    /// This is all that the pod needs.
+    /// The pod needs no further change.
     is_last: bool,
 }
 
-/// Takes the label off each pod that waits for its update, and gives it back to each that was updated, until so many were.
+/// Removes the label from each pod that waits for its update, and restores it on each updated pod,
+/// until so many were updated.
 pub(crate) async fn let_all_through(client: &Client, namespace: &str, pods: usize) -> Result<()> {
     until((client, namespace), pods, |state, labels| match state {
         lifecycle_state::PREPARING_UPDATE if labels[HOOK].is_string() => Some(Answer {
@@ -44,7 +45,7 @@ pub(crate) async fn let_all_through(client: &Client, namespace: &str, pods: usiz
     .await
 }
 
-/// Lets so many new pods into service.
+/// Lets this many new pods into service.
 pub(crate) async fn let_in(client: &Client, namespace: &str, pods: usize) -> Result<()> {
     until((client, namespace), pods, |state, labels| {
         let waits = state == lifecycle_state::PREPARING_NORMAL && labels[READY].is_null();
@@ -57,7 +58,7 @@ pub(crate) async fn let_in(client: &Client, namespace: &str, pods: usize) -> Res
     .await
 }
 
-/// Lets so many pods go that are to be deleted.
+/// Lets this many pods be deleted.
 pub(crate) async fn let_go(client: &Client, namespace: &str, pods: usize) -> Result<()> {
     until((client, namespace), pods, |state, labels| {
         let waits = state == lifecycle_state::PREPARING_DELETE && labels[HOOK].is_string();
@@ -70,7 +71,8 @@ pub(crate) async fn let_go(client: &Client, namespace: &str, pods: usize) -> Res
     .await
 }
 
-/// Answers every pod of the namespace by its state and its labels, until so many have had their last answer.
+/// Changes every pod of the namespace as its state and labels require, until so many pods need no
+/// further change.
 async fn until(
     (client, namespace): (&Client, &str),
     pods: usize,

@@ -9,7 +9,7 @@ use crate::scenario::{self, Scenario};
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// It dies at a write.
+    /// The controller dies at a write.
     Killed(Side),
     /// A write is refused, or not answered.
     Refused,
@@ -82,7 +82,8 @@ impl Family {
         }
     }
 
-    /// A slice of them: every `stride`-th. Where not all are tried, scenarios and families try different ones.
+    /// A slice of these faults: every `stride`-th. If not all are tried, scenarios and families try
+    /// different ones.
     pub(crate) fn slice(
         self,
         scenario: &dyn Scenario,

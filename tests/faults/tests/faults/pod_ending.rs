@@ -13,23 +13,23 @@ use serde_json::Value;
 /// An image, and its digest.
 pub(crate) type Image<'a> = (&'a str, &'a str);
 
-/// Everything that users could find to be different about a pod.
+/// All differences of a pod that users could find.
 #[derive(Debug, Serialize)]
 pub(crate) struct PodEnding {
     pub(crate) labels: BTreeMap<String, String>,
-    /// Of each container.
+    /// The image of each container.
     images: Vec<String>,
     image_id: String,
     /// Types and statuses.
     conditions: BTreeMap<String, String>,
     serves: bool,
-    /// There is no record of an in-place update, or it speaks of the pod's revision and is proven.
+    /// There is no record of an in-place update, or it is of the pod's revision and proven.
     proven: bool,
     pub(crate) restarts: Option<i32>,
 }
 
 impl PodEnding {
-    /// Reads a pod. Its restarts only where every run has as many.
+    /// Reads a pod. Reads its restarts only if every run has equally many.
     pub(crate) fn read(pod: &Value, restarts_are_certain: bool) -> Result<PodEnding> {
         let view = PodView::of(&serde_json::from_value(pod.clone())?);
         let container = view.containers.get(CONTAINER).cloned().unwrap_or_default();
@@ -56,17 +56,17 @@ impl PodEnding {
         })
     }
 
-    /// Every container is to have this image, and the main one runs it.
+    /// Every container wants this image, and the main one runs it.
     pub(crate) fn has_image(&self, (image, digest): Image<'_>) -> bool {
         self.images.iter().all(|own| own == image) && self.image_id.ends_with(digest)
     }
 
-    /// It serves, and no update of it is under way.
+    /// The pod serves, and no update of it is under way.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.serves && self.proven
     }
 
-    /// It is in service, and nothing of it waits for anything.
+    /// The pod is in service, and waits for nothing.
     pub(crate) fn is_in_service(&self) -> bool {
         let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
         let open = gates.iter().all(|gate| {

@@ -19,7 +19,7 @@ use crate::scenario::Scenario;
 use crate::world::PATIENCE;
 
 const POD: &str = "web";
-/// Its containers.
+/// The containers of the pod.
 const APP: &str = "app";
 const SIDE: &str = "side";
 /// Requests. Of two requests created in one second, the later one comes first by its name, so each
@@ -29,26 +29,26 @@ const LATER: &str = "later";
 /// Longer than any run.
 const LONG: i64 = 3600;
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recreate {
     /// A container is restarted.
     One,
-    /// Two are, one after the other.
+    /// Two containers are restarted, one after the other.
     Ordered,
-    /// One is when the pod has been out of service for a while.
+    /// A container is restarted after the pod has been out of service for a while.
     Unready,
     /// The request is deleted while the pod is out of service for it.
     Deleted,
-    /// Two requests are there for one pod.
+    /// Two requests exist for one pod.
     Two,
-    /// Its time is over before anything was done.
+    /// The deadline passes before anything was done.
     OutOfTime,
     /// A container is restarted by force.
     Forced,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Recreate::One,
     &Recreate::Ordered,
@@ -63,7 +63,7 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
 struct Expected {
     /// Restarts of the app container and of its neighbor.
     restarts: [u64; 2],
-    /// The requests that are there, with their messages.
+    /// The requests in the end, with their messages.
     requests: &'static [(&'static str, &'static str)],
 }
 
@@ -136,7 +136,7 @@ impl Recreate {
         }
     }
 
-    /// Restarts its containers with these settings.
+    /// A request that restarts these containers with these settings.
     fn request(name: &str, containers: &[&str], fields: Value) -> Value {
         let containers: Vec<_> = containers
             .iter()
@@ -149,7 +149,7 @@ impl Recreate {
         })
     }
 
-    /// Does it.
+    /// Carries out the action.
     async fn act(self, run: &RecreateRun<'_>) -> Result<()> {
         let (client, namespace) = (&run.world.client, &*run.namespace);
         let strategy = |fields: Value| json!({"strategy": fields});

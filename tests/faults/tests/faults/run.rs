@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::scenario::{Run, Scenario};
 use crate::world::{PATIENCE, World};
 
-/// A controller that has asked for nothing for so long is at rest, but for the settle time of its fault.
+/// A controller is at rest after this time without a request, plus the settle time of its fault.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The world and the fault of a run.
@@ -21,14 +21,14 @@ const QUIET: Duration = Duration::from_millis(500);
 pub(crate) struct Attempt<'a> {
     pub(crate) world: &'a World,
     pub(crate) fault: Fault,
-    /// How it ends without a fault, where that is known.
+    /// The ending without a fault, if it is known.
     pub(crate) expected: Option<&'a Value>,
 }
 
 /// The result of a run.
 pub(crate) struct Outcome {
     pub(crate) ending: Value,
-    /// That the controller sent.
+    /// The number of writes that the controller sent.
     pub(crate) writes: usize,
     /// The writes that every run has.
     pub(crate) certain: usize,
@@ -52,7 +52,7 @@ pub(crate) async fn run<'a, R: Run<'a>>(
     run.clean_up().await.map(|()| outcome)
 }
 
-/// Makes a namespace for a run, and begins it there.
+/// Makes a namespace for a run, and begins the run there.
 pub(crate) async fn begin<'a, R: Run<'a>>(
     world: &'a World,
     scenario: R::Scenario,
@@ -63,7 +63,7 @@ pub(crate) async fn begin<'a, R: Run<'a>>(
     Ok((namespace, run))
 }
 
-/// Sets up, acts with the fault, and checks. Gives the ending, which is the expected one.
+/// Sets up, acts with the fault, and checks. Returns the ending, which is the expected one.
 async fn ending<'a>(
     run: &mut impl Run<'a>,
     namespace: &str,
@@ -218,7 +218,7 @@ pub(crate) async fn rest<T>(
     controller: &Controller,
     look: impl AsyncFn() -> Result<(T, Option<String>)>,
 ) -> Result<T> {
-    // From the last thing that happened: a plan that kills at each write has many lives.
+    // Counted from the last write, because a plan that kills at each write has many lives.
     let (mut deadline, mut happened) = (Instant::now() + PATIENCE, 0);
     loop {
         controller.check()?;

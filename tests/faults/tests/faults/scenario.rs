@@ -1,7 +1,8 @@
 //! Scenarios: the changes that users make to objects of a kind while a fault is injected, and the
 //! end that they must lead to.
 //!
-//! A kind brings a module with its scenarios and its [`Run`], and a line in [`KINDS`]. Nothing else knows kinds.
+//! A kind has a module with its scenarios and its [`Run`], and a line in [`KINDS`]. No other file
+//! knows kinds.
 
 use anyhow::Result;
 use futures::future::LocalBoxFuture;
@@ -28,15 +29,16 @@ const KINDS: &[&[&dyn Scenario]] = &[
     united_deployment::SCENARIOS,
 ];
 
-/// So many numbers each kind has for its scenarios, so that one more of a kind changes no number of another.
+/// How many numbers each kind has for its scenarios, so that a new scenario of one kind changes no
+/// number of another.
 const NUMBERS_OF_A_KIND: usize = 20;
 
-/// Something that users do. No two scenarios have one name.
+/// An action of users. Each scenario has a name of its own.
 pub(crate) trait Scenario: Sync {
     /// Part of the names of its tests and namespaces.
     fn name(&self) -> &'static str;
 
-    /// In which worlds it is tried.
+    /// The worlds in which it is tried.
     fn worlds(&self) -> &'static [WorldKind];
 
     /// The resources whose events the controller needs for it: the events of each are late, missed
@@ -48,7 +50,7 @@ pub(crate) trait Scenario: Sync {
     /// them.
     fn merged(&self) -> &'static [&'static str];
 
-    /// Whether a controller comes to the end that is killed at each write in turn.
+    /// Whether a controller that is killed at each write in turn reaches the end.
     fn progresses_by_single_writes(&self) -> bool {
         true
     }
@@ -59,7 +61,8 @@ pub(crate) trait Scenario: Sync {
         1
     }
 
-    /// Resources that nothing is decided by after the first look, so that it makes no difference when they are seen late, or not at all.
+    /// Resources that decide nothing after they were read first, so that it makes no difference if
+    /// their events come late, or never.
     fn unheeded(&self) -> &'static [&'static str] {
         &[]
     }
@@ -74,7 +77,7 @@ pub(crate) trait Scenario: Sync {
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>>;
 }
 
-/// A comparison, in a world.
+/// A comparison in a world.
 pub(crate) type Comparison = fn(&World) -> LocalBoxFuture<'_, Result<()>>;
 
 /// One run of a scenario, in a namespace of its own. Its steps are called in this order.

@@ -19,11 +19,11 @@ use crate::world::{ONE, TWO};
 pub(crate) const HASH: &str = "kruise.io/sidecarset-hash";
 const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
 pub(crate) const STATE: &str = "kruise.io/sidecarset-inplace-update-state";
-/// Which container of two works, by its name in the SidecarSet.
+/// The annotation with the working container of two, by its name in the SidecarSet.
 pub(crate) const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
 /// The names of a pod's SidecarSets.
 pub(crate) const LIST: &str = "kruise.io/sidecarset-injected-list";
-/// The image of the one of two that does nothing.
+/// The image of the idle one of two containers.
 pub(crate) const EMPTY: &str = "faults:empty";
 
 /// The record in a pod's annotation: the hash of the containers, and the name of the revision.
@@ -33,11 +33,11 @@ pub(crate) type Form = (String, String);
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) name: String,
-    /// As the SidecarSet calls it.
+    /// The container's name in the SidecarSet.
     pub(crate) container: &'static str,
-    /// It is two in pods.
+    /// Whether it is two containers in pods.
     pub(crate) is_hot: bool,
-    /// With the old image and with the new one.
+    /// The records with the old image and with the new one.
     pub(crate) forms: [Form; 2],
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct Held {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writers<'a> {
     pub(crate) sets: &'a [Held],
-    /// So many pods may be out of service for each of the writers.
+    /// How many pods may be out of service for each of the writers.
     pub(crate) each: usize,
-    /// A CloneSet writes them, too: it gives their own container the image [`TWO`].
+    /// A CloneSet writes them, too: it changes their own container to the image [`TWO`].
     pub(crate) has_owner: bool,
 }
 
@@ -137,7 +137,8 @@ fn each_keeps_to_its_own(
     Ok(())
 }
 
-/// No pod gets an image before the job is there that pulls it ahead, and a node was asked to.
+/// No pod gets an image before the job exists that pulls it ahead, and before a NodeImage requested
+/// the pull.
 pub(crate) fn jobs_come_before_images(ledger: &Ledger) -> Result<()> {
     let done = |method: Method, resource: &str| {
         let mut entries = ledger.entries().iter();
@@ -198,7 +199,7 @@ fn parsed(pod: &PodView, annotation: &str) -> Result<Value> {
         .with_context(|| format!("{annotation} of pod {} is no JSON: {text}", pod.name))
 }
 
-/// Whether it does not serve with all that its spec says, or has two that work.
+/// Whether the pod does not serve with all containers of its spec, or two of them work.
 fn is_out(pod: &PodView, sets: &[Held]) -> bool {
     !pod.serves()
         || !pod.containers.values().all(runs)
@@ -231,7 +232,7 @@ fn images(pod: &PodView, set: &Held) -> Vec<String> {
         .collect()
 }
 
-/// It was made from the image that it is to have.
+/// The container was created from its wanted image.
 fn runs(container: &ContainerView) -> bool {
     container.image_id == image_id(&container.wanted)
 }
@@ -262,7 +263,7 @@ fn own_container_fits(pod: &PodView, has_owner: bool) -> Result<()> {
     Ok(())
 }
 
-/// Hash, revision and images belong together, and of two containers one always works.
+/// Hash, revision and images belong together, and one of two containers always works.
 fn record_fits(pod: &PodView, set: &Held) -> Result<()> {
     let form = form(pod, &set.name)?;
     let is_new = set.forms.iter().position(|known| *known == form);
@@ -325,7 +326,7 @@ fn entries(pod: &PodView) -> Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// A hot set and a cold one.
+/// A SidecarSet with hot upgrade, and one without.
 fn held() -> [Held; 2] {
     let forms =
         |set: &str| ["1", "2"].map(|form| (format!("hash-{form}"), format!("{set}-{form}")));
@@ -338,7 +339,8 @@ fn held() -> [Held; 2] {
     [set("cold", "agent", false), set("hot", "mesh", true)]
 }
 
-/// A pod that serves, with records of these forms, and these images of `agent` and of the two of `mesh`.
+/// A pod that serves, with records of these forms, and with these images of `agent` and of the two
+/// containers of `mesh`.
 fn pod(name: &str, forms: [usize; 2], images: [&str; 3], working: &str) -> PodView {
     let record = |set: usize| json!({"hash": held()[set].forms[forms[set]].0, "controllerRevision": held()[set].forms[forms[set]].1});
     let annotations = [
@@ -381,7 +383,7 @@ fn pod(name: &str, forms: [usize; 2], images: [&str; 3], working: &str) -> PodVi
     }
 }
 
-/// A story that keeps all laws, and each change of it that breaks one.
+/// A story that keeps all laws, and changes that each break one.
 pub(crate) fn broken() -> Result<()> {
     type Break = (&'static str, fn(&mut PodView));
     let told = |changes: Vec<PodView>, (sets, each): (&[Held], usize)| {

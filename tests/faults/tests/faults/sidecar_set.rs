@@ -23,33 +23,35 @@ use crate::sidecar_laws::EMPTY;
 
 pub(crate) use self::ending::status;
 
-/// So many pods may be out of service for one SidecarSet.
+/// How many pods may be out of service for one SidecarSet.
 const MAX_UNAVAILABLE: usize = 1;
 /// The value of the label [`APP`] of all pods.
 const SET: &str = "web";
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sidecar {
     /// A SidecarSet gets another image, and each pod a new container in place of the old one.
     Cold,
-    /// The same with two containers, of which one always works.
+    /// The same with two containers, one of which always works.
     Hot,
     /// Two SidecarSets get other images, and write the same pods.
     Two,
-    /// The same, and the pods are a CloneSet's, which gets another image as well: three write the same pods.
+    /// The same, and the pods are a CloneSet's, which gets another image as well: three writers
+    /// change the same pods.
     Rollout,
     /// As cold, and each pod waits until its node has the new image.
     Ahead,
     /// A CloneSet's pods were created without injection. Their workload replaces them.
     Repair,
-    /// A ReplicaSet's, which are evicted.
+    /// A ReplicaSet's pods, which are evicted.
     RepairEvicted,
-    /// A SidecarSet gets one image after the other, with a short history and a pinned revision, and then its first image again.
+    /// A SidecarSet gets one image after the other, with a short history and a pinned revision, and
+    /// then its first image again.
     Revisions,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Sidecar::Cold,
     &Sidecar::Hot,
@@ -75,7 +77,8 @@ impl Scenario for Sidecar {
         }
     }
 
-    /// Where pods are created meanwhile, the pod webhook is needed. Of a pair only one replica's is known.
+    /// If pods are created meanwhile, the pod webhook is needed. In a pair only one replica serves
+    /// it.
     fn worlds(&self) -> &'static [WorldKind] {
         match self {
             Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout => &WorldKind::SIMULATED,
@@ -107,7 +110,8 @@ impl Scenario for Sidecar {
         }
     }
 
-    /// That images are pulled ahead is noted behind updates that need not wait any more: a life of one write never comes to it.
+    /// The label about pulls ahead is written after updates that need not wait any more: a life of
+    /// one write never gets to it.
     fn progresses_by_single_writes(&self) -> bool {
         *self != Sidecar::Ahead
     }
@@ -132,7 +136,8 @@ impl Scenario for Sidecar {
     }
 }
 
-/// A SidecarSet of a scenario: as its name ends, its container, and whether that is two in pods.
+/// A SidecarSet of a scenario: the suffix of its name, its container, and whether that is two
+/// containers in pods.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     suffix: &'static str,
@@ -169,7 +174,7 @@ impl Sidecar {
         }
     }
 
-    /// So often each pod's images are written by SidecarSets.
+    /// How often SidecarSets write each pod's images.
     fn writes(self) -> usize {
         self.sets()
             .iter()
@@ -179,7 +184,7 @@ impl Sidecar {
 }
 
 impl Kept {
-    /// SidecarSets are in no namespace, so their names have that of the run.
+    /// SidecarSets have no namespace, so their names contain that of the run.
     fn name(self, namespace: &str) -> String {
         format!("{namespace}-{}", self.suffix)
     }
@@ -193,7 +198,7 @@ impl Kept {
         json!([container])
     }
 
-    /// With this image, and with this in its spec.
+    /// The manifest with this image, and with this in its spec.
     fn manifest(self, namespace: &str, image: &str, spec: &Value) -> Value {
         let mut set = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
@@ -201,7 +206,8 @@ impl Kept {
                 "name": self.name(namespace), "annotations": {"apps.kruise.io/sidecarset-failure-policy": "Fail"},
             },
             "spec": {
-                // Not by its value: no workload shall adopt the pods that are created only to see whether they get containers.
+                // Not by its value, because no workload must adopt the pods that are created only
+                // to see whether they get containers.
                 "selector": {"matchExpressions": [{"key": APP, "operator": "Exists"}]},
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "containers": self.containers(image),

@@ -1,4 +1,5 @@
-//! StatefulSets: pods that come, change and go, in order or all at once, with their claims and the records of where they were.
+//! StatefulSets: pods that are created, changed and deleted, in order or all at once, with their
+//! claims and the records of their places.
 
 mod ending;
 mod expected;
@@ -29,14 +30,14 @@ pub(crate) use self::manifest::pod_template;
 const SET: &str = "db";
 const REPLICAS: usize = 3;
 
-/// A thing to do.
+/// An action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stateful {
     /// A set is created, and makes its pods one after the other.
     Created,
     /// A set is created, and makes its pods at once.
     CreatedAtOnce,
-    /// It gets fewer pods, one after the other, and their claims go with them.
+    /// It gets fewer pods, one after the other, and their claims are deleted with them.
     Smaller,
     /// The same, all at once, and their claims stay.
     SmallerAtOnce,
@@ -44,9 +45,9 @@ pub(crate) enum Stateful {
     Replaced,
     /// It gets another image in place, after a grace period.
     InPlace,
-    /// An ordinal is reserved, and another pod made for it first.
+    /// An ordinal is reserved, and another pod is created for it first.
     Reserved,
-    /// It asks for records of where its pods are, and a pod is deleted.
+    /// It requests records of its pods' places, and a pod is deleted.
     Recorded,
     /// It gets more pods.
     Bigger,
@@ -54,23 +55,26 @@ pub(crate) enum Stateful {
     AskedToGo,
     /// It gets one more claim template, so its pods are replaced.
     ClaimTemplateAdded,
-    /// It is deleted without its pods, and made again.
+    /// It is deleted without its pods, and created again.
     Adopted,
-    /// Its claims grow, each before its pod gets another image by a new one; somebody enlarges their volumes.
+    /// Its claims grow, each before its pod gets another image by a new one; the test enlarges
+    /// their volumes.
     Resized,
-    /// Its ordinals begin higher, and claims go with pods that are out of range then.
+    /// Its ordinals begin higher, and claims of pods that are out of range then are deleted with
+    /// them.
     MovedUp,
-    /// They begin lower.
+    /// Its ordinals begin lower.
     MovedDown,
-    /// It gets fewer pods, and an owner lets them go.
+    /// It gets fewer pods, and the hook's owner lets them be deleted.
     Guarded,
-    /// It gets another image in place, and an owner lets each pod into the update and out of it.
+    /// It gets another image in place, and the hook's owner lets each pod into the update and out
+    /// of it.
     Hooked,
-    /// It asks for records of where its pods are, then for others, and then for none.
+    /// It requests records of its pods' places, then other ones, and then none.
     Generated,
 }
 
-/// All, in the order of their numbers.
+/// All scenarios, in the order of their numbers.
 pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Stateful::Created,
     &Stateful::CreatedAtOnce,
@@ -137,12 +141,12 @@ impl Scenario for Stateful {
 }
 
 impl Stateful {
-    /// The set is there before.
+    /// Whether the set exists before.
     fn has_set(self) -> bool {
         !matches!(self, Stateful::Created | Stateful::CreatedAtOnce)
     }
 
-    /// Does it.
+    /// Carries out the action.
     async fn act(self, run: &StatefulRun<'_>) -> Result<()> {
         let (client, namespace) = (&run.world.client, &*run.namespace);
         match self {
@@ -211,7 +215,7 @@ async fn make_again(run: &StatefulRun<'_>) -> Result<()> {
     run.create().await
 }
 
-/// Each wish is fulfilled before the next.
+/// Each request is fulfilled before the next.
 async fn records_come_and_go(run: &StatefulRun<'_>) -> Result<()> {
     let until = async |is_so: &dyn Fn(&Value) -> bool| {
         let is_recorded = |state: &Value| {

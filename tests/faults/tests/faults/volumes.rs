@@ -52,7 +52,7 @@ pub(crate) async fn grow_as_asked(
         );
         if let Some(claim) = waiting.first() {
             let name = claim["metadata"]["name"].as_str().unwrap_or_default();
-            // After that of its template.
+            // The part of the name after that of the claim's template.
             let pod = name.split_once('-').map_or(name, |(_, pod)| pod);
             let pod = objects::get(client, namespace, kind::POD, pod).await?;
             ensure!(

@@ -25,12 +25,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::group::WorldKind;
 
-/// How long anything may take on a busy machine. Nothing is asserted about time.
+/// How long any step may take on a busy machine. The tests check no times.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The images. Every CloneSet has pods of its own, so none of them meets the kubelet's restart back-off.
 pub(crate) const ONE: &str = "faults:one";
 pub(crate) const TWO: &str = "faults:two";
-/// No registry has it.
+/// An image that no registry has.
 pub(crate) const MISSING: &str = "faults:missing";
 pub(crate) const NAMESPACE: &str = "kruise-system";
 /// The configuration of the pod webhook.
@@ -38,12 +38,12 @@ pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
 /// The configuration of the webhook that reviews deletions of pods.
 const BUDGETS: &str = "kruise-budget-webhook-configuration";
 const LEASE: &str = "kruise-manager";
-/// The node that simnode plays for all pods.
+/// The node that simnode simulates for all pods.
 const SIMULATED: &str = "sim-0";
 /// The nodes that simnode simulates, including those without pods.
 pub(crate) const NODES: usize = 3;
 
-/// In the order in which they must end.
+/// The fields are in the order in which they must end.
 pub(crate) struct World {
     pub(crate) controller: Controller,
     /// The daemon, or the simulated node.
@@ -165,7 +165,7 @@ impl World {
         let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
         let mut config =
             kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        // A write that is tried again behind the proxy's back would be none of the controller's.
+        // A write that is tried again behind the proxy would not be the controller's.
         config.default_retry = false;
         let client = Client::try_from(config)?;
         let program = |own: Vec<String>| Program {
@@ -184,7 +184,7 @@ impl World {
         };
         let first = format!("--webhook-port={port}");
         let programs = if pair {
-            // Both name the first one's webhooks, so that they agree about them.
+            // Both replicas publish the first one's webhooks, so that their configurations agree.
             [first, "--webhook-port=0".to_owned()]
                 .map(|port| program([vec![port], elected()].concat()))
                 .into()
@@ -225,7 +225,8 @@ impl World {
             ensure!(Instant::now() < deadline, "the webhooks are not there");
             sleep(Duration::from_millis(50)).await;
         }
-        // The storage of a kind begins anew with each change of its definition, and refuses reads for a moment.
+        // The storage of a kind starts anew with each change of its definition, and refuses reads
+        // for a moment.
         for of_ours in &KINDS {
             let kind = format!("{}/{}", of_ours.api_version(of_ours.stored), of_ours.kind);
             while objects::list(&self.client, "default", &kind, "")
@@ -268,7 +269,7 @@ impl World {
             .unwrap_or_default())
     }
 
-    /// A name that no other run has.
+    /// A unique name.
     pub(crate) fn namespace(&self, scenario: &str) -> String {
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         format!(
@@ -346,7 +347,7 @@ fn arguments(kind: WorldKind) -> Vec<String> {
     all
 }
 
-/// With a lease that is over soon.
+/// Arguments with a lease that expires soon.
 fn elected() -> Vec<String> {
     let flags = [
         "--leader-elect=true",

@@ -1,5 +1,5 @@
-//! One line makes a program of a target: its input comes from libFuzzer, which takes half of its mutations from us, since its
-//! own know no JSON.
+//! One line makes a program of a target. Its input comes from libFuzzer, which takes half of its
+//! mutations from this crate, because libFuzzer's own do not know JSON.
 
 pub use berth_fuzz::{TARGETS, mutated};
 pub use fastrand::Rng;

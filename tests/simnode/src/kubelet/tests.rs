@@ -31,7 +31,7 @@ fn set_condition(pod: &mut Value, type_: &str, status: &str) {
     *conditions = all.into();
 }
 
-/// Carries reports out, as the server does, until there are no more; gives how many there were.
+/// Carries reports out, as the server does, until there are no more; returns their number.
 fn settle(pod: &mut Value, habits: &Habits) -> usize {
     for reports in 0..9 {
         match look(pod, 60, habits) {
@@ -169,7 +169,7 @@ fn another_image_is_another_container() {
     assert_eq!(after[0]["restartCount"], 1);
     assert_eq!(before[1], after[1], "the other container runs on");
     assert_eq!(pod["status"]["observedGeneration"], 2);
-    // And back: the image is the one of before, the container is not.
+    // And back: the image is the earlier one, the container is not.
     pod["spec"]["containers"][0]["image"] = json!("web:1");
     settle(&mut pod, &Habits::default());
     let back = &pod["status"]["containerStatuses"][0];
@@ -255,7 +255,7 @@ fn failures_on_request() {
         );
         assert_ne!(main["containerID"], before["containerID"]);
         assert_eq!(condition(&pod, "Ready"), "False");
-        // Another image mends it.
+        // Another image fixes it.
         pod["spec"]["containers"][0]["image"] = json!("web:5");
         settle(&mut pod, &habits);
         assert_eq!(condition(&pod, "Ready"), "True");
@@ -282,7 +282,7 @@ fn delays() {
         Action::Wait(Duration::from_millis(500))
     );
     assert_eq!(look(&pod, 1, &habits), Action::Remove);
-    // Readiness is not waited for: nothing starts.
+    // The start does not depend on readiness: nothing starts.
     let mut pod = running();
     set_condition(&mut pod, GATE, "False");
     assert!(matches!(look(&pod, 0, &habits), Action::Report(_)));

@@ -6,19 +6,20 @@ use super::{FIRST, GUEST, Job, SECOND, THIRD};
 pub(super) struct Expected {
     /// Nodes that have a pod, each with its phase.
     pub(super) pods: &'static [(&'static str, &'static str)],
-    /// The job's phase, and how many of its nodes have succeeded and failed; none where there is no job any more.
+    /// The job's phase, and how many of its nodes have succeeded and failed; `None` if the job is
+    /// deleted.
     pub(super) status: Option<(&'static str, u64, u64)>,
     /// Pods that the controller makes and deletes.
     pub(super) makes: usize,
     pub(super) deletes: usize,
     /// Writes to the job itself: a pause.
     pub(super) pauses: usize,
-    /// So many pods may run at a time.
+    /// The maximum number of pods that run at a time.
     pub(super) most: usize,
 }
 
 const SUCCEEDED: &str = "Succeeded";
-/// It ran on three nodes.
+/// The job ran on three nodes.
 const RAN: Expected = Expected {
     pods: &[(FIRST, SUCCEEDED), (SECOND, SUCCEEDED), (THIRD, SUCCEEDED)],
     status: Some(("completed", 3, 0)),

@@ -76,7 +76,7 @@ pub(super) fn more_than_may_run(pods: &[State], most: usize) -> Result<()> {
     Ok(())
 }
 
-/// Histories that break a law, one each, and are found to.
+/// Histories that each break a law; the check must find them.
 pub(crate) fn broken() -> Result<()> {
     let pod = |uid: &str, node: &str, phase: &str| {
         let pod = json!({"metadata": {"uid": uid}, "spec": {"nodeName": node}, "status": {"phase": phase}});

@@ -56,7 +56,7 @@ impl<'a> Run<'a> for JobRun<'a> {
         let mut pods: Vec<_> = pods.iter().map(pod_ending).collect();
         pods.sort_by(|(one, _), (other, _)| one.cmp(other));
         let now = json!({"jobs": jobs.iter().map(job_ending).collect::<Vec<_>>(), "pods": pods});
-        // Messages name the job.
+        // Messages contain the job's name.
         let now = serde_json::from_str(&now.to_string().replace(&self.namespace, "NAMESPACE"))?;
         let flaw = flaw(&now, &self.what.expected());
         Ok((now, flaw))
@@ -114,7 +114,7 @@ impl JobRun<'_> {
         .map(drop)
     }
 
-    /// Waits until the job's status is so.
+    /// Waits until the job's status satisfies the condition.
     pub(super) async fn until(&self, is_so: impl Fn(&Value) -> bool) -> Result<()> {
         let is_so = |job: &Value| is_so(&job["status"]);
         let (client, namespace) = (&self.world.client, &self.namespace);
@@ -123,7 +123,7 @@ impl JobRun<'_> {
             .map(drop)
     }
 
-    /// Waits until it is so, and the controller rests.
+    /// Waits until the status satisfies the condition, and the controller rests.
     pub(super) async fn rests(&self, is_so: impl Fn(&Value) -> bool) -> Result<()> {
         let look = async || {
             let job = objects::get(
@@ -138,7 +138,7 @@ impl JobRun<'_> {
         run::rest(&self.world.controller, look).await
     }
 
-    /// Waits until the node has a pod that runs, and gives it.
+    /// Waits until the node has a running pod, and returns it.
     pub(super) async fn running(&self, node: &str) -> Result<Value> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -160,7 +160,7 @@ impl JobRun<'_> {
         }
     }
 
-    /// The node's pod comes to its end, as its kubelet says.
+    /// Reports the end of the node's pod, as its kubelet would.
     pub(super) async fn end(&self, node: &str, phase: &str) -> Result<()> {
         self.report(&self.running(node).await?, &json!({"phase": phase}))
             .await
@@ -173,7 +173,7 @@ impl JobRun<'_> {
         Ok(())
     }
 
-    /// The container of the node's pod has restarted twice.
+    /// Reports two restarts of the container of the node's pod.
     pub(super) async fn restart(&self, node: &str) -> Result<()> {
         let pod = self.running(node).await?;
         let mut containers = pod["status"]["containerStatuses"].clone();
@@ -210,7 +210,7 @@ impl JobRun<'_> {
         objects::delete(&self.world.client, &self.namespace, kind::POD, name, &how).await
     }
 
-    /// Makes the node that joins.
+    /// Creates the node that joins.
     pub(super) async fn join(&self) -> Result<()> {
         objects::create(&self.world.client, "", &nodes::node(GUEST, &now()))
             .await
@@ -227,7 +227,7 @@ fn pod_ending(pod: &Value) -> (String, Value) {
     (node_of(pod).to_owned(), ending)
 }
 
-/// Without the hashes of nodes, and times.
+/// The job without the hashes of nodes, and without times.
 fn job_ending(job: &Value) -> Value {
     let mut status = job["status"].clone();
     let signs = status["endedNodes"]
@@ -249,7 +249,7 @@ fn job_ending(job: &Value) -> Value {
     json!({"status": status, "paused": job["spec"]["paused"]})
 }
 
-/// Why this is no good ending; none when it is one.
+/// The first difference from a good ending; `None` if there is none.
 fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
     let pods = now["pods"].as_array().into_iter().flatten();
     let pods: Vec<_> = pods

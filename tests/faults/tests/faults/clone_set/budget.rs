@@ -76,7 +76,7 @@ pub(crate) async fn read(client: &Client, namespace: &str, pods: &[Value]) -> Re
     Ok(said)
 }
 
-/// Whether all of so many pods count, and none is on its way.
+/// Whether all of so many pods count, and none is being taken out of service.
 pub(crate) fn is_at_rest(budget: &Value, pods: usize) -> bool {
     let entries =
         ["entries", "disruptedPods", "unavailablePods"].map(|field| match &budget[field] {
@@ -87,7 +87,7 @@ pub(crate) fn is_at_rest(budget: &Value, pods: usize) -> bool {
     budget["currentAvailable"] == pods && budget["totalReplicas"] == pods && entries == [0; 3]
 }
 
-/// Evicts a pod: as often as it takes until its budget lets it go, and there is a controller to ask.
+/// Evicts a pod: tries until its budget allows it, and a controller answers.
 pub(crate) async fn evict(client: &Client, namespace: &str, pod: &str) -> Result<()> {
     let (pods, deadline) = (
         Api::<Pod>::namespaced(client.clone(), namespace),

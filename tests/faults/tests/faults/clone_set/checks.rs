@@ -1,4 +1,4 @@
-//! The laws that each scenario is held to.
+//! The laws that each scenario must keep.
 
 use anyhow::{Context, Result};
 use berth_e2e::record::Record;
@@ -11,8 +11,8 @@ use crate::laws;
 use crate::owner::{HOOK, READY};
 
 impl Rollout {
-    /// Checks the record of the pods. `revision` is the name of the newest in the end, `told_to_go` that of the only pod that
-    /// may go, where there is one.
+    /// Checks the record of the pods. `revision` is the name of the newest in the end, `told_to_go`
+    /// that of the only pod that may be deleted, if there is one.
     pub(crate) fn check_record(
         self,
         record: &Record,

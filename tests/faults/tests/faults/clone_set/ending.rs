@@ -11,18 +11,18 @@ use serde_json::Value;
 use crate::clone_set::{Rollout, SET, budget};
 use crate::pod_ending::{Image, PodEnding};
 
-/// Everything that users could find to be different.
+/// All differences that users could find.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ending {
     status: Value,
     /// Names and numbers, in the order of the numbers.
     revisions: Vec<(i64, String)>,
     pods: Vec<PodEnding>,
-    /// Of each claim, whether it is a pod's that there is, and stays the CloneSet's.
+    /// For each claim, whether it belongs to an existing pod, and stays the CloneSet's.
     claims: Vec<bool>,
-    /// Pods that a node is still asked about.
+    /// Pods that a NodeImage still lists for inspection.
     inspected: usize,
-    /// Names of pods that are still to be deleted.
+    /// Names of pods that are still listed for deletion.
     named: usize,
     /// The status of the pods' budget, if there is one.
     budget: Option<Value>,
@@ -30,11 +30,11 @@ pub(crate) struct Ending {
 
 /// The requirements for a good ending.
 pub(crate) struct Good<'a> {
-    /// Of the newest template, and of the first.
+    /// The images of the newest template, and of the first.
     pub(crate) images: [Image<'a>; 2],
     pub(crate) templates: usize,
     pub(crate) pods: usize,
-    /// So many of them are of the first template.
+    /// How many of them are of the first template.
     pub(crate) kept: usize,
     pub(crate) claims: usize,
 }
@@ -56,7 +56,7 @@ impl Ending {
             condition["lastTransitionTime"].take();
             condition["lastUpdateTime"].take();
         }
-        // Said, so that a status of an older spec is no ending.
+        // Included, so that a status of an older spec is no ending.
         status["observedGeneration"] =
             (status["observedGeneration"] == set["metadata"]["generation"]).into();
         let mut revisions: Vec<_> = revisions
@@ -106,7 +106,7 @@ impl Ending {
         })
     }
 
-    /// Why this is no good ending; none when it is one.
+    /// The first difference from a good ending; `None` if there is none.
     pub(crate) fn flaw(&self, good: &Good<'_>) -> Option<String> {
         let Good {
             images: [newest, first],

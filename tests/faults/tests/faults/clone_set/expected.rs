@@ -14,7 +14,7 @@ pub(crate) struct Expected {
     pub(crate) creates: usize,
     /// Pods that are deleted.
     pub(crate) deletes: usize,
-    /// Claims that are created, and that there are in the end.
+    /// Claims that are created, and the claims in the end.
     pub(crate) claims: usize,
     /// ConfigMaps that are created.
     pub(crate) barriers: usize,
@@ -24,15 +24,15 @@ pub(crate) struct Expected {
     pub(crate) revisions: usize,
     /// How often an image in a pod changes, at most.
     pub(crate) image_changes: usize,
-    /// So many pods are still of the first template in the end.
+    /// How many pods are still of the first template in the end.
     pub(crate) kept: usize,
-    /// How often names are taken off the list of pods to delete.
+    /// How often names are removed from the list of pods to delete.
     pub(crate) cleaned: usize,
-    /// The image in the end, but for pods that are kept.
+    /// The image in the end, except of pods that keep theirs.
     pub(crate) image: &'static str,
-    /// So many pods are available at every instant.
+    /// The minimum number of available pods at every instant.
     pub(crate) available: usize,
-    /// So many pods are there at most at any instant.
+    /// The maximum number of pods at any instant.
     active: usize,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct CloneSetRun<'a> {
     pub(crate) watch: PodWatch,
     /// The pods after the set-up, by name.
     before: BTreeMap<String, PodView>,
-    /// When the set-up was done, since the watch began.
+    /// The end of the set-up, counted from the start of the watch.
     from: Duration,
 }
 
@@ -118,7 +118,8 @@ impl<'a> Run<'a> for CloneSetRun<'a> {
         Ok(())
     }
 
-    /// Deletes the CloneSet, and its pods with it. The namespace stays: it costs nothing, and its end takes long.
+    /// Deletes the CloneSet, and its pods with it. The namespace stays, because it costs nothing
+    /// and its deletion takes long.
     async fn clean_up(&self) -> Result<()> {
         let how = DeleteParams::background();
         objects::delete(
@@ -133,7 +134,7 @@ impl<'a> Run<'a> for CloneSetRun<'a> {
 }
 
 impl CloneSetRun<'_> {
-    /// How it is, and why that is not the goal.
+    /// The state, and the reason why it is not the goal, if it is not.
     async fn look_for(&self, goal: Goal) -> Result<(Value, Option<String>)> {
         let Goal {
             image: newest,
@@ -187,7 +188,7 @@ impl CloneSetRun<'_> {
         json!({"template": {"spec": {"containers": containers}}})
     }
 
-    /// Evicts a pod, as often as it takes.
+    /// Evicts a pod, with as many tries as needed.
     pub(crate) async fn evict_one(&self) -> Result<()> {
         let pods = self.pods().await?;
         let pod = pods

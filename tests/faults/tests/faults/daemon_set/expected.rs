@@ -12,13 +12,14 @@ pub(super) struct Expected {
     /// Pods that the controller makes and deletes.
     pub(super) makes: usize,
     pub(super) deletes: usize,
-    /// Pods and revisions that it takes over.
+    /// Pods and revisions that it adopts.
     pub(super) adopts: (usize, usize),
-    /// So often each pod's image changes.
+    /// How often each pod's image changes.
     pub(super) changes: usize,
-    /// So many pods a node has at most.
+    /// The maximum number of pods on a node.
     pub(super) most: usize,
-    /// Of these nodes each has a pod that serves at every moment, but for so many of them.
+    /// At every moment each of these nodes has a pod that serves, except for at most `away` of
+    /// them.
     pub(super) served: &'static [&'static str],
     pub(super) away: usize,
 }
@@ -38,7 +39,7 @@ const REST: Expected = Expected {
     served: BOTH,
     away: 0,
 };
-/// And then both with the second.
+/// The same, and then both with the second image.
 const UPDATED: Expected = Expected {
     pods: NEW,
     history: &[(1, ONE), (2, TWO)],
@@ -46,7 +47,7 @@ const UPDATED: Expected = Expected {
 };
 
 impl Daemon {
-    /// The nodes that shall have a pod at first.
+    /// The nodes that must have a pod at first.
     pub(super) fn nodes(self) -> &'static [&'static str] {
         match self {
             Daemon::InPlace => &[FIRST, SECOND, THIRD],
@@ -66,7 +67,7 @@ impl Daemon {
         self.nodes().iter().copied().chain(later).collect()
     }
 
-    /// Nodes that keep the image of before.
+    /// The number of nodes that keep the earlier image.
     pub(super) fn partition(self) -> usize {
         usize::from(matches!(self, Daemon::InPlace | Daemon::Adopted))
     }
@@ -139,7 +140,7 @@ impl Daemon {
         }
     }
 
-    /// Revisions that are made, renumbered and deleted.
+    /// Revisions that are created, renumbered and deleted.
     pub(super) fn revisions(self) -> [usize; 3] {
         match self {
             Daemon::Created

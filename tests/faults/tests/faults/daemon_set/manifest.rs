@@ -1,4 +1,4 @@
-//! The DaemonSet of each scenario, and the nodes, as users write them.
+//! The manifests of each scenario's DaemonSet, and of the nodes.
 
 use berth_e2e::objects::APP;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{Daemon, SET};
 use crate::owner::HOOK;
 use crate::stateful_set::pod_template;
 
-/// The label of nodes that shall have no pod.
+/// The label of nodes that must have no pod.
 pub(super) const AWAY: &str = "berth.test/away";
 
 impl Daemon {
@@ -15,7 +15,7 @@ impl Daemon {
         let mut template = pod_template();
         template["metadata"]["labels"][APP] = json!(SET);
         template["spec"]["containers"][0]["image"] = json!(image);
-        // By names that are there: where labels change, the nodes' NodeImages follow.
+        // By existing names, because the NodeImages follow when labels change.
         let is_named =
             json!({"key": "kubernetes.io/hostname", "operator": "In", "values": self.all_nodes()});
         let terms =

@@ -27,7 +27,7 @@ pub(crate) struct DaemonRun<'a> {
     what: Daemon,
     pub(super) namespace: String,
     watch: PodWatch,
-    /// When the set-up was done, since the watch began.
+    /// The end of the set-up, counted from the start of the watch.
     from: Duration,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Run<'a> for DaemonRun<'a> {
         self.check_record(&self.watch.record()?.since(self.from), &wanted)
     }
 
-    /// Deletes the set, and its pods with it, and leaves the nodes as they were.
+    /// Deletes the set, and its pods with it, and restores the nodes.
     async fn clean_up(&self) -> Result<()> {
         let (client, how) = (&self.world.client, DeleteParams::background());
         objects::delete(client, &self.namespace, kind::DAEMON_SET, SET, &how).await?;
@@ -108,7 +108,7 @@ impl<'a> Run<'a> for DaemonRun<'a> {
 }
 
 impl DaemonRun<'_> {
-    /// Of the set-up, the ledger of the run has nothing.
+    /// The ledger lacks the writes of the set-up.
     fn check_writes(&self, wanted: &Expected) -> Result<()> {
         let [made, renumbered, dropped] = self.what.revisions();
         let (pods, revisions) = wanted.adopts;
@@ -251,7 +251,7 @@ impl DaemonRun<'_> {
             .map(drop)
     }
 
-    /// Lets a node have no pod, or again one.
+    /// Makes a node unfit for a pod, or fit again.
     pub(super) async fn turn_away(&self, node: &str, is_away: bool) -> Result<()> {
         let label = json!({"metadata": {"labels": {AWAY: is_away.then_some("yes")}}});
         objects::patch(&self.world.client, "", kind::NODE, node, &label)
@@ -260,7 +260,8 @@ impl DaemonRun<'_> {
     }
 }
 
-/// Does the status speak of this spec, with so many nodes that have an available pod, and so many of them an updated one?
+/// Is the status of the present spec, with so many nodes that have an available pod, and so many of
+/// them an updated one?
 fn is_done(set: &Value, desired: usize, updated: usize) -> bool {
     let status = &set["status"];
     let counts = |field: &str, count: usize| status[field].as_u64().unwrap_or(0) == count as u64;

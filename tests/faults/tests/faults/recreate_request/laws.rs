@@ -51,8 +51,8 @@ fn part(stop: &Value) -> Part {
     (stop["request"].to_string(), stop["container"].to_string())
 }
 
-/// Each request names one id of a container, that which it has of it, and no two name one; of one pod one stop is under way at a time;
-/// so many containers were stopped.
+/// Each request names one id of a container, the one that the container had, and no two requests
+/// name the same id. Of one pod one stop is under way at a time. This many containers were stopped.
 pub(super) fn stopped_as_meant(
     images: &[State],
     namespace: &str,
@@ -152,7 +152,7 @@ pub(super) fn out_of_service_at_restarts(pods: &[State], gate: &str) -> Result<(
     Ok(())
 }
 
-/// Histories that break a law, one each, and are found to.
+/// Histories that each break a law; the check must find them.
 pub(crate) fn broken() -> Result<()> {
     let stop = |request: &str, container: &str, id: &str| json!({"namespace": "a", "request": request, "container": container, "containerID": id});
     let answered = |stop: &Value, phase: &str| {

@@ -44,7 +44,7 @@ impl<'a> Run<'a> for RecreateRun<'a> {
         })
     }
 
-    /// Makes the pod, in service.
+    /// Creates the pod, in service.
     async fn set_up(&mut self) -> Result<()> {
         let (client, namespace) = (&self.world.client, &self.namespace);
         self.create(&pod(self.world.node)).await?;
@@ -87,7 +87,7 @@ impl<'a> Run<'a> for RecreateRun<'a> {
             "requests": requests.iter().map(|request| self.request_ending(request)).collect::<Vec<_>>(),
             "open": stops(&image, &self.namespace).filter(|stop| is_open(&image, stop)).count(),
         });
-        // Messages name the request.
+        // Messages contain the request's name.
         let now = serde_json::from_str(&now.to_string().replace(&self.namespace, "NAMESPACE"))?;
         let flaw = flaw(&now, &self.what.expected());
         Ok((now, flaw))
@@ -208,7 +208,7 @@ fn pod_ending(pod: &Value) -> Value {
     })
 }
 
-/// Why this is no good ending; none when it is one.
+/// The first difference from a good ending; `None` if there is none.
 fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
     let requests = now["requests"].as_array().into_iter().flatten();
     let is_over = |(request, (name, message)): (&Value, &(&str, &str))| {

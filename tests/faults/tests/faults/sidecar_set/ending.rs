@@ -22,23 +22,25 @@ pub(super) fn condition(object: &Value, type_: &str) -> Value {
         .unwrap_or_default()
 }
 
-/// A status without times and numbers of versions.
+/// A status without times and resource versions.
 pub(crate) fn status(object: &Value) -> Value {
     let mut status = object["status"].clone();
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         (condition["lastTransitionTime"], condition["lastUpdateTime"]) = (Value::Null, Value::Null);
-        // Of a pair only one replica's webhook is known, so where that one is dead no call is answered.
+        // In a pair only one replica serves the webhook, so if that one is dead no call is
+        // answered.
         if condition["type"] == "InjectionReady" {
             *condition = json!({"type": "InjectionReady"});
         }
     }
-    // Since when the selectors are in force, and which: they name the namespace of the run.
+    // The time since which the selectors are in force, and their hash: they contain the namespace
+    // of the run.
     for field in ["since", "selectorHash"] {
         status["injection"]
             .as_object_mut()
             .and_then(|injection| injection.remove(field));
     }
-    // Said, so that a status of an older spec is no ending.
+    // Included, so that a status of an older spec is no ending.
     status["observedGeneration"] =
         (status["observedGeneration"] == object["metadata"]["generation"]).into();
     status
@@ -59,7 +61,7 @@ pub(super) fn pods(pods: &[Value], names_are_drawn: bool) -> BTreeMap<String, Va
     all.into_iter().collect()
 }
 
-/// The namespace of the run has another name in the next.
+/// The namespace of the run has another name in the next run.
 pub(super) fn without_namespace(seen: &Value, namespace: &str) -> Result<Value> {
     Ok(serde_json::from_str(
         &seen.to_string().replace(namespace, "NAMESPACE"),

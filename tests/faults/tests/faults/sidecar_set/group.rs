@@ -17,7 +17,7 @@ use crate::stateful_set::pod_template;
 use crate::world::{MUTATING, NAMESPACE, PATIENCE, World};
 
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
-/// On a revision: the SidecarSet that it is of.
+/// The label of a revision with the name of its SidecarSet.
 const OF_SET: &str = "kruise.io/sidecarset-name";
 
 pub(super) struct Group<'a> {
@@ -35,7 +35,7 @@ impl Group<'_> {
         set.name(&self.namespace)
     }
 
-    /// Makes all, with this image and this in their specs.
+    /// Creates all SidecarSets, with this image and this in their specs.
     pub(super) async fn make(&self, image: &str, spec: &Value) -> Result<()> {
         for set in self.sets() {
             let mut manifest = set.manifest(&self.namespace, image, spec);
@@ -77,7 +77,7 @@ impl Group<'_> {
         .map(drop)
     }
 
-    /// Gives all another image, and this in their specs.
+    /// Changes the image of all, and this in their specs.
     pub(super) async fn set_image(&self, image: &str, spec: &Value) -> Result<()> {
         let change = async |set: &Kept| {
             let mut spec = spec.clone();
@@ -118,7 +118,7 @@ impl Group<'_> {
         }
     }
 
-    /// Waits until the apiserver asks for the containers of all.
+    /// Waits until the apiserver calls the webhook for the containers of all.
     pub(super) async fn injects(&self) -> Result<()> {
         const PROBE: &str = "probe";
         self.asked().await?;
@@ -126,7 +126,7 @@ impl Group<'_> {
         self.delete(&self.namespace, kind::POD, PROBE).await
     }
 
-    /// At once.
+    /// Deletes the object at once, without a grace period.
     pub(super) async fn delete(&self, namespace: &str, of_kind: &str, name: &str) -> Result<()> {
         objects::delete(
             &self.world.client,

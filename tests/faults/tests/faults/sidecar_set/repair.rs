@@ -1,4 +1,5 @@
-//! Pods that were created while nothing was injected are replaced, one after the other, by pods that have the containers.
+//! Pods that were created without injection are replaced, one after the other, by pods that have
+//! the containers.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ const REPLICA_SET: &str = "apps/v1/ReplicaSet";
 pub(crate) struct RepairRun<'a> {
     group: Group<'a>,
     watch: PodWatch,
-    /// When the set-up was done, since the watch began.
+    /// The end of the set-up, counted from the start of the watch.
     from: Duration,
 }
 
@@ -174,7 +175,7 @@ impl RepairRun<'_> {
 
     fn check_writes(&self) -> Result<()> {
         let ledger = self.group.world.controller.ledger();
-        // Its workload does the rest, which is the controller itself where it is a CloneSet.
+        // The workload does the rest; for a CloneSet, that is the controller itself.
         let (evicted, replaced) = if self.is_evicted() {
             (REPLICAS, 0)
         } else {
@@ -201,7 +202,7 @@ impl RepairRun<'_> {
         Ok(())
     }
 
-    /// How it is, and why not all pods are repaired, or none.
+    /// The state, and the reason why not all pods are repaired, or none.
     async fn look_for(&self, repaired: bool) -> Result<(Value, Option<String>)> {
         let (client, namespace) = (&self.group.world.client, &self.group.namespace);
         let pods = self.group.pods().await?;

@@ -22,7 +22,7 @@ use crate::world::{ONE, PATIENCE, TWO, World};
 const THREE: &str = "faults:three";
 /// The last pod is created when new pods get the first image, which is not the latest.
 const PODS: [&str; 3] = ["web-0", "web-1", "web-2"];
-/// So many revisions are kept, if no more are needed.
+/// How many revisions are kept, if no more are needed.
 const LIMIT: usize = 2;
 
 /// A SidecarSet whose new pods get its first revision, and pods without an owner, in a namespace of
@@ -48,7 +48,7 @@ const SECOND: Goal = Goal {
     pods: &[TWO, TWO],
     history: &[(1, ONE), (2, TWO)],
 };
-/// One more than the limit: one is pinned, one is a pod's, and one is the latest.
+/// One more than the limit: one is pinned, one is in use by a pod, and one is the latest.
 const HALF: [&str; 2] = [TWO, THREE];
 const THIRD: Goal = Goal {
     pods: &[THREE, THREE, THREE],
@@ -186,7 +186,7 @@ impl RevisionsRun<'_> {
         Ok(self.look_for(goal).await?.1)
     }
 
-    /// Whichever of the two it is that has it.
+    /// The difference from the state in which one of the two pods, either of them, has the new image.
     async fn has_half(&self) -> Result<Option<String>> {
         let pods = self.group.pods().await?;
         let mut images: Vec<_> = pods.iter().map(|pod| self.image(&pod["spec"])).collect();
@@ -196,7 +196,7 @@ impl RevisionsRun<'_> {
         Ok((!is_done).then(|| format!("pods have {images:?}, and the history is {history:?}")))
     }
 
-    /// A container that gets another image before it was made restarts once less.
+    /// A container whose image changes again before the container was created restarts once less.
     async fn is_pinned(&self, pod: &str) -> Result<Option<String>> {
         let pod = objects::get(
             &self.group.world.client,
@@ -210,7 +210,7 @@ impl RevisionsRun<'_> {
         Ok((!is_done).then(|| pod.to_string()))
     }
 
-    /// That of the SidecarSet's container.
+    /// The image of the SidecarSet's container.
     fn image(&self, spec: &Value) -> String {
         let container = self.group.sets().first().map_or("", |set| set.container);
         let own = spec["containers"]
@@ -221,7 +221,7 @@ impl RevisionsRun<'_> {
         own.map(|own| text(&own["image"])).unwrap_or_default()
     }
 
-    /// How it is, and why that is not the goal.
+    /// The state, and the reason why it is not the goal, if it is not.
     async fn look_for(&self, goal: &Goal) -> Result<(Value, Option<String>)> {
         let name = self.group.name(self.set()?);
         let set = objects::get(&self.group.world.client, "", kind::SIDECAR_SET, &name).await?;

@@ -31,7 +31,7 @@ const PODS: [&str; 4] = ["web-0", "web-1", "web-2", "web-3"];
 pub(crate) struct UpdateRun<'a> {
     group: Group<'a>,
     watch: PodWatch,
-    /// When the set-up was done, since the watch began.
+    /// The end of the set-up, counted from the start of the watch.
     from: Duration,
 }
 
@@ -178,7 +178,7 @@ impl UpdateRun<'_> {
                 "controllerrevisions",
                 sets + usize::from(self.has_owner()),
             ),
-            // That its images are pulled ahead.
+            // The label that its images are pulled ahead.
             (
                 Method::PATCH,
                 "controllerrevisions",
@@ -221,7 +221,7 @@ impl UpdateRun<'_> {
         sidecar_laws::each_pod_is_written(&ledger, &names, ("pods/status", sets), |_| true)
     }
 
-    /// The SidecarSet with the forms that pods have of it at first and in the end.
+    /// The SidecarSet with the records of it in pods, at first and in the end.
     fn held(&self, set: Kept, record: &Record) -> Result<Held> {
         let name = self.group.name(set);
         let form_at = |moment: Moment<'_>| {
@@ -269,7 +269,7 @@ impl UpdateRun<'_> {
         Ok(())
     }
 
-    /// How it is, and why not all containers have this image.
+    /// The state, and the reason why not all containers have this image.
     async fn look_for(&self, image: &str) -> Result<(Value, Option<String>)> {
         let (client, namespace) = (&self.group.world.client, &self.group.namespace);
         let pods = self.group.pods().await?;
@@ -374,7 +374,7 @@ impl UpdateRun<'_> {
     }
 }
 
-/// Why the CloneSet is not done with this image.
+/// The reason why the CloneSet has not finished its update to this image.
 fn owner_flaw(owner: &Value, pods: &[Value], image: &str) -> Result<Option<String>> {
     for pod in pods {
         let own = pod["spec"]["containers"]

@@ -17,9 +17,9 @@ pub(super) struct Ending {
     claims: BTreeMap<String, Value>,
     records: BTreeMap<String, Value>,
     status: Value,
-    /// They have times.
+    /// Kept apart from the status, because conditions contain times.
     conditions: Option<Value>,
-    /// The status speaks of the spec as it is.
+    /// The status is of the present spec.
     is_of_spec: bool,
 }
 
@@ -112,7 +112,7 @@ impl Ending {
             && wanted.claims.iter().all(is_claim)
     }
 
-    /// A record is taken within a second, and until then nothing else happens.
+    /// A record is written within a second, and until then nothing else happens.
     fn has_records(&self, what: Stateful) -> bool {
         if what != Stateful::Recorded {
             return self.records.is_empty();

@@ -12,7 +12,7 @@ pub(super) struct Expected {
     pub(super) claims: &'static [usize],
     /// Claims of each of them.
     pub(super) templates: usize,
-    /// How much each claim asks for.
+    /// The size that each claim requests.
     pub(super) size: &'static str,
     pub(super) image: &'static str,
     /// Pods that the controller makes and deletes.
@@ -20,7 +20,7 @@ pub(super) struct Expected {
     pub(super) deletes: usize,
     /// Claims that it enlarges.
     pub(super) grows: usize,
-    /// At least so many pods serve at every moment, and at most so many are there.
+    /// The minimum number of pods that serve at every moment, and the maximum number of pods.
     pub(super) serve: usize,
     pub(super) most: usize,
 }
@@ -43,13 +43,13 @@ const NOTHING: Expected = Expected {
     claims: &[],
     ..REST
 };
-/// They begin where [`START`] says.
+/// The pods begin at [`START`].
 const MOVED: Expected = Expected {
     pods: &[2, 3, 4],
     claims: &[2, 3, 4],
     ..REST
 };
-/// One after the other is another pod.
+/// The pods are replaced one after the other.
 const REPLACED: Expected = Expected {
     makes: REPLICAS,
     deletes: REPLICAS,

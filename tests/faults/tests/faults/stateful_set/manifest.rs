@@ -1,4 +1,4 @@
-//! The StatefulSet of each scenario, as users write it.
+//! The manifest of each scenario's StatefulSet.
 
 use berth_api::names::annotation::{
     AUTO_GENERATE_PERSISTENT_POD_STATE, REQUIRED_PERSISTENT_TOPOLOGY,
@@ -10,10 +10,10 @@ use crate::owner::HOOK;
 use crate::stateful_set::{REPLICAS, SET, Stateful};
 use crate::world::ONE;
 
-/// How much a claim asks for, and how much it does then.
+/// The size that a claim requests, and its size after it has grown.
 pub(super) const SIZE: &str = "1Mi";
 pub(super) const LARGER: &str = "2Mi";
-/// Where ordinals begin that do not begin with 0.
+/// The first ordinal of ordinals that do not begin with 0.
 pub(super) const START: usize = 2;
 
 impl Stateful {
@@ -87,7 +87,7 @@ impl Stateful {
         set
     }
 
-    /// Claims that grow are of a class of the run's own, which lets them.
+    /// Claims that grow have a class of the run's own, which allows that.
     pub(super) fn claim_template(self, namespace: &str, name: &str, size: &str) -> Value {
         let mut spec =
             json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
@@ -98,7 +98,7 @@ impl Stateful {
     }
 }
 
-/// Of pods that no probe holds up.
+/// The template of pods without probes, which would delay them.
 pub(crate) fn pod_template() -> Value {
     let mut template =
         objects::clone_set(SET, REPLICAS, ONE, &json!({}))["spec"]["template"].take();

@@ -29,7 +29,7 @@ pub(crate) struct StatefulRun<'a> {
     watch: PodWatch,
     /// The uids of the claims after the set-up, by name.
     claims: BTreeMap<String, String>,
-    /// When the set-up was done, since the watch began.
+    /// The end of the set-up, counted from the start of the watch.
     from: Duration,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Run<'a> for StatefulRun<'a> {
 }
 
 impl StatefulRun<'_> {
-    /// Of the set-up, the ledger of the run has nothing.
+    /// The ledger lacks the writes of the set-up.
     fn check_writes(&self, wanted: &Expected) -> Result<()> {
         let before = self.what.before();
         let claims = wanted
@@ -157,7 +157,7 @@ impl StatefulRun<'_> {
         Ok(())
     }
 
-    /// The pods that are there before or in the end.
+    /// The pods that exist before or in the end.
     fn names(&self, wanted: &Expected) -> Vec<String> {
         let before = self.what.before();
         before
@@ -168,7 +168,7 @@ impl StatefulRun<'_> {
             .collect()
     }
 
-    /// The claims that are there before and in the end are the same.
+    /// The claims that exist both before and in the end are the same.
     async fn claims_stay(&self, wanted: &Expected) -> Result<()> {
         let now = self.claims().await?;
         for at in wanted.claims {

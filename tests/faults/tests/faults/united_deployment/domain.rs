@@ -1,4 +1,4 @@
-//! A scheduler that the test plays for the pods of one domain.
+//! A test's scheduler for the pods of one domain.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ impl Domain {
         );
         let task = tokio::spawn(async move {
             loop {
-                // A pod can go meanwhile. The next round repeats every other failure.
+                // A pod may be deleted meanwhile. The next round repeats every other failure.
                 let _ = schedule(&pods, node, &is_lost).await;
                 sleep(Duration::from_millis(50)).await;
             }

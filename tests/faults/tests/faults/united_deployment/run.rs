@@ -1,4 +1,4 @@
-//! One run: a UnitedDeployment in its own namespace, with a played scheduler for one domain.
+//! One run: a UnitedDeployment in its own namespace, with a test's scheduler for one domain.
 
 use std::time::{Duration, Instant};
 

@@ -186,7 +186,7 @@ impl RevisionsRun<'_> {
         Ok(self.look_for(goal).await?.1)
     }
 
-    /// The difference from the state in which one of the two pods, either of them, has the new image.
+    /// The difference from the state in which either of the two pods has the new image.
     async fn has_half(&self) -> Result<Option<String>> {
         let pods = self.group.pods().await?;
         let mut images: Vec<_> = pods.iter().map(|pod| self.image(&pod["spec"])).collect();

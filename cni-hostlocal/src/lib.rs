@@ -1,4 +1,5 @@
-//! `host-local`: a CNI plugin that gives pods addresses from ranges and keeps them in files of the node.
+//! `host-local`: a CNI plugin that gives pods addresses from ranges and keeps them in files of the
+//! node.
 //!
 //! Decisions ([`config`], [`range`], [`allocator`], [`record`]) know no disk; [`store`] reads and
 //! writes it. [`commands`] are CNI's calls and [`admin`] the operators' commands; [`neighbour`]

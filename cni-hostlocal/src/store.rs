@@ -6,15 +6,15 @@
 //! DATA_DIR/NETWORK/last_reserved_ip.0    the address that was given last, of each set
 //! ```
 //!
-//! Everything else is in a directory that the reference never reads, as symbolic links to lines of
-//! text ([`crate::record`]):
+//! Everything else is in `DATA_DIR/.host-local/NETWORK`, which the reference never reads, as symbolic
+//! links to lines of text ([`crate::record`]):
 //!
 //! ```text
-//! DATA_DIR/.host-local/NETWORK/boot                          the boot that the rest is of
-//! DATA_DIR/.host-local/NETWORK/attachments/CONTAINER@IFACE   its addresses: an index of the leases
-//! DATA_DIR/.host-local/NETWORK/pods/NAMESPACE@POD@IFACE      a reservation
-//! DATA_DIR/.host-local/NETWORK/released/TIME/…               reservations that end by then; `due` is the first such time
-//! DATA_DIR/.host-local/NETWORK/max-minutes                   no reservation lasts longer
+//! boot                          the boot that the rest is of
+//! attachments/CONTAINER@IFACE   its addresses: an index of the leases
+//! pods/NAMESPACE@POD@IFACE      a reservation
+//! released/TIME/…               reservations that end by then; `due` is the first such time
+//! max-minutes                   no reservation lasts longer
 //! ```
 //!
 //! **The lease is the truth**, the attachments are an index of it. The modification time of the
@@ -277,7 +277,8 @@ impl Store {
             .map(canonical)
     }
 
-    /// Remembers the address that was given last. If that fails, the next call tries addresses from the beginning.
+    /// Remembers the address that was given last. If that fails, the next call tries addresses from
+    /// the beginning.
     pub fn set_last(&mut self, index: usize, address: IpAddr) {
         let path = self.leases.join(format!("{LAST}{index}"));
         let text = address.to_string();
@@ -294,7 +295,8 @@ impl Store {
         }
     }
 
-    /// Writes a file whole, under a name that nothing reads. Under the lock there is one writer, so the name can be the same.
+    /// Writes a file whole, under a name that nothing reads. Under the lock there is one writer, so
+    /// the name can be the same.
     fn write_new(&self, content: &[u8]) -> io::Result<PathBuf> {
         let path = self.state.join("new");
         let mut options = OpenOptions::new();

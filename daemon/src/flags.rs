@@ -21,18 +21,19 @@ pub struct Flags {
     /// Name of the node, and of its NodeImage.
     #[arg(long, env = "NODE_NAME", value_parser = name)]
     pub node_name: String,
-    /// Address of the node, where preStop hooks by HTTP reach pods that have its network. Without it such hooks fail, unless they name a
-    /// host.
+    /// Address of the node, where preStop hooks by HTTP reach pods that have its network. Without
+    /// it such hooks fail, unless they name a host.
     #[arg(long, env = "NODE_IP")]
     pub node_ip: Option<String>,
-    /// Socket of the container runtime, as a path of the host. Without it the sockets of containerd, CRI-O and
-    /// cri-dockerd are tried.
+    /// Socket of the container runtime, as a path of the host. Without it the sockets of
+    /// containerd, CRI-O and cri-dockerd are tried.
     #[arg(long, env = "CRI_SOCKET")]
     pub cri_socket: Option<String>,
     /// Where the host's directories are mounted.
     #[arg(long, env = "HOST_ROOT", default_value = "/")]
     pub host_root: PathBuf,
-    /// The controller's service for pull secrets, host:port. Without it pulls that name secrets are held.
+    /// The controller's service for pull secrets, host:port. Without it pulls that name secrets are
+    /// held.
     #[arg(long, env = "CONTROLLER")]
     pub controller: Option<String>,
     /// Name in the controller's certificate. Without it the host of --controller.
@@ -45,7 +46,8 @@ pub struct Flags {
         default_value = "/var/run/berth/ca/ca.crt"
     )]
     pub controller_ca: PathBuf,
-    /// The daemon's own service account token for the audience berth-controller. Read with every call.
+    /// The daemon's own service account token for the audience berth-controller. Read with every
+    /// call.
     #[arg(
         long,
         env = "TOKEN_FILE",
@@ -55,13 +57,16 @@ pub struct Flags {
     /// Most pulls at once.
     #[arg(long, env = "MAX_PARALLEL_PULLS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_parallel_pulls: u16,
-    /// The host's directory of CNI plugins with Berth's host-local in it, which gives way when the chart is uninstalled.
+    /// The host's directory of CNI plugins with Berth's host-local in it, which gives way when the
+    /// chart is uninstalled.
     #[arg(long, env = "CNI_BIN_DIR")]
     pub cni_bin_dir: Option<PathBuf>,
-    /// The host's directory of host-local's leases, of which those of dead sandboxes are taken back.
+    /// The host's directory of host-local's leases, of which those of dead sandboxes are taken
+    /// back.
     #[arg(long, env = "CNI_DATA_DIR")]
     pub cni_data_dir: Option<PathBuf>,
-    /// Seconds that a lease must be old before it is taken back, because the runtime does not know its sandbox.
+    /// Seconds that a lease must be old before it is taken back, because the runtime does not know
+    /// its sandbox.
     #[arg(long, env = "CNI_RECLAIM_AFTER", default_value_t = 600)]
     pub cni_reclaim_after: u32,
     /// The namespace of the daemon's pod.
@@ -70,7 +75,8 @@ pub struct Flags {
     /// Seconds between two writes of the status that tell of progress alone.
     #[arg(long, env = "PROGRESS_INTERVAL", default_value_t = 3)]
     pub progress_interval: u16,
-    /// Where /healthz, /readyz and /metrics are served. `[::]` means all addresses, of both families.
+    /// Where /healthz, /readyz and /metrics are served. `[::]` means all addresses, of both
+    /// families.
     #[arg(long, env = "HTTP_ADDRESS", default_value = "[::]:10221")]
     pub http_address: SocketAddr,
     /// Form of the log.

@@ -96,8 +96,8 @@ async fn list_and_watch(
     }
 }
 
-/// Replaces the status of the NodeImage `name`, if it still is the object with `uid`. Returns the resourceVersion that
-/// the object has now.
+/// Replaces the status of the NodeImage `name`, if it still is the object with `uid`. Returns the
+/// resourceVersion that the object has now.
 ///
 /// # Errors
 /// The apiserver's error.

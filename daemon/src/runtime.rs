@@ -266,7 +266,8 @@ async fn follow(
     }
 }
 
-/// Passes on containerd's events until they end, which they do when containerd does. Without containerd it never ends.
+/// Passes on containerd's events until they end, which they do when containerd does. Without
+/// containerd it never ends.
 async fn forward(containerd: Option<&Containerd>, tell: &mpsc::Sender<RuntimeEvent>) {
     let Some(containerd) = containerd else {
         return std::future::pending().await;

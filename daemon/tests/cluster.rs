@@ -1,5 +1,5 @@
-//! The daemon itself, against a real apiserver, kubelet and containerd. The test stands in for the controller: it writes
-//! NodeImages' specs. Needs root.
+//! The daemon itself, against a real apiserver, kubelet and containerd. The test stands in for the
+//! controller: it writes NodeImages' specs. Needs root.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -241,7 +241,8 @@ fn containers_are_inspected(node: &Node) {
     });
 }
 
-/// The label is patched as the controller would; the daemon stops the container, and its kubelet creates it anew.
+/// The label is patched as the controller would; the daemon stops the container, and its kubelet
+/// creates it anew.
 fn other_variables_are_had_by_a_restart(node: &Node) {
     let tier = json!({"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}});
     let hook = json!({"preStop": {"exec": {"command": ["touch", "/shared/stopped"]}}});

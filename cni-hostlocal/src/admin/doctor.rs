@@ -45,7 +45,8 @@ pub(super) enum Finding {
     Reservation(Reservation, IpAddr),
     /// A reservation without addresses.
     Empty(Reservation),
-    /// A reservation for more minutes than the network's configuration allows: another program wrote it.
+    /// A reservation for more minutes than the network's configuration allows: another program
+    /// wrote it.
     TooLong(Reservation, u32),
 }
 
@@ -237,7 +238,8 @@ pub(super) fn leaks(
     Ok(leaks)
 }
 
-/// Leases that are in use by containers that are not among `sandboxes`, and that are older than `age` seconds.
+/// Leases that are in use by containers that are not among `sandboxes`, and that are older than
+/// `age` seconds.
 ///
 /// # Errors
 /// A lease cannot be read.

@@ -334,7 +334,8 @@ impl<'a> Adding<'a> {
     }
 }
 
-/// The failure of a set without a free address. It says how many addresses of the set `doctor` makes available.
+/// The failure of a set without a free address. It says how many addresses of the set `doctor`
+/// makes available.
 pub(super) fn exhausted(store: &Store, config: &Config, set: &RangeSet) -> Failure {
     let failure = Failure::new(
         TRY_AGAIN_LATER,

@@ -21,7 +21,8 @@ pub enum Sync {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WhenExhausted {
-    /// Of the namespace with the most addresses kept unused, the reservation that was released first ends.
+    /// Of the namespace with the most addresses kept unused, the reservation that was released
+    /// first ends.
     #[default]
     TakeOldest,
     /// ADD fails until a reservation ends by itself.

@@ -22,7 +22,8 @@ pub const LOCK: &str = "lock";
 /// Then the call fails, so that the runtime repeats it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Takes the lock of a directory of leases. A directory that was removed while this waited is made anew.
+/// Takes the lock of a directory of leases. A directory that was removed while this waited is made
+/// anew.
 pub(super) fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
     let path = leases.join(LOCK);
     loop {

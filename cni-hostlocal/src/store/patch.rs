@@ -53,7 +53,8 @@ impl Store {
             .join(plain(&pod.name))
     }
 
-    /// Takes over the known patch's reservation of a pod, if its address is leased in this network as it says.
+    /// Takes over the known patch's reservation of a pod, if its address is leased in this network
+    /// as it says.
     pub(super) fn migrate(
         &mut self,
         pod: &Pod,

@@ -1,4 +1,5 @@
-//! The program killed: at random while many calls run at once, at every system call in turn, and on a disk that is full.
+//! The program killed: at random while many calls run at once, at every system call in turn, and on
+//! a disk that is full.
 //!
 //! `BERTH_CRASH_CALLS` is the number of random calls. `BERTH_CRASH_PROGRAM=/usr/lib/cni/host-local`
 //! runs them on the reference plugin, and then only reports the findings. Needs root.

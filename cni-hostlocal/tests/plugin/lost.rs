@@ -10,7 +10,8 @@ use crate::{
     tool::{Namespace, Site, operator},
 };
 
-/// A site with the living containers `a` and `b`, the latter of a pod whose addresses are kept, and the dead one `c`.
+/// A site with the living containers `a` and `b`, the latter of a pod whose addresses are kept, and
+/// the dead one `c`.
 fn inhabited(namespace: &Namespace) -> Site {
     let mut site =
         Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/28"}], [{"subnet": "2001:db8::/64"}]]}));

@@ -46,8 +46,8 @@ pub enum Hook {
 /// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpGet {
-    /// The pod's own address, or empty for it. The daemon sends the request from its own pod, where other policies of
-    /// the network hold than for the hook's pod, so no other host is allowed.
+    /// The pod's own address, or empty for it. The daemon sends the request from its own pod, where
+    /// other policies of the network hold than for the hook's pod, so no other host is allowed.
     pub host: String,
     /// The port.
     pub port: u16,

@@ -23,15 +23,16 @@ pub struct PullSecrets {
     pub server_name: Option<String>,
     /// The authority that signed the certificate. Read with every call, because it is rotated.
     pub ca: PathBuf,
-    /// The daemon's own token for the controller's audience. Read with every call, because it is rotated.
+    /// The daemon's own token for the controller's audience. Read with every call, because it is
+    /// rotated.
     pub token: PathBuf,
 }
 
 impl PullSecrets {
     /// Gets the credentials of one pull.
     ///
-    /// Each call makes a connection of its own: calls are rare, certificates and tokens change, and an idle connection
-    /// would only cost memory.
+    /// Each call makes a connection of its own: calls are rare, certificates and tokens change, and
+    /// an idle connection would only cost memory.
     ///
     /// # Errors
     /// A sentence that says what is missing or what the controller answered.

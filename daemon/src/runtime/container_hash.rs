@@ -4,13 +4,15 @@
 //! image name a container was created from, even if the runtime forgets it: containerd before 2.0
 //! keeps only the image's id, and two tags of one digest look alike.
 
-/// The annotation of a CRI container that carries the hash, in lower-case hex without leading zeros.
+/// The annotation of a CRI container that carries the hash, in lower-case hex without leading
+/// zeros.
 pub const ANNOTATION: &str = "io.kubernetes.container.hash";
 
-/// The hash that a kubelet of 1.31 or later gives a container called `name` with the image `image`, spelled as in the
-/// pod's spec. As in [`ANNOTATION`].
+/// The hash that a kubelet of 1.31 or later gives a container called `name` with the image `image`,
+/// spelled as in the pod's spec. As in [`ANNOTATION`].
 pub fn container_hash(name: &str, image: &str) -> String {
-    // The kubelet hashes the JSON of {image, name} in the notation of Go's spew for a byte slice: decimal numbers.
+    // The kubelet hashes the JSON of {image, name} in the notation of Go's spew for a byte slice:
+    // decimal numbers.
     let json = format!(r#"{{"image":{},"name":{}}}"#, quoted(image), quoted(name));
     let mut hash = Fnv32a::default();
     hash.write(b"([]uint8)[");

@@ -157,8 +157,8 @@ impl Cri {
         Ok(answer.items.into_iter().map(|sandbox| sandbox.id).collect())
     }
 
-    /// Pulls an image and returns the runtime's reference to it. Takes as long as it takes; dropping the future stops
-    /// the pull.
+    /// Pulls an image and returns the runtime's reference to it. Takes as long as it takes;
+    /// dropping the future stops the pull.
     ///
     /// # Errors
     /// The error of the runtime or, through it, of the registry.

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 
-/// Most layers that overlayfs stacks. An image of more can be pulled, but no container can be made of it.
+/// Most layers that overlayfs stacks. An image of more can be pulled, but no container can be made
+/// of it.
 pub const MAX_LAYERS: usize = 500;
 
 /// A blob that a manifest or an index names.
@@ -71,7 +72,8 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Sums up blobs: `here` says how many bytes of a blob have arrived. A layer that is named twice counts once.
+    /// Sums up blobs: `here` says how many bytes of a blob have arrived. A layer that is named
+    /// twice counts once.
     pub fn of<'a>(
         blobs: impl IntoIterator<Item = &'a Blob>,
         mut here: impl FnMut(&Blob) -> u64,

@@ -36,11 +36,12 @@ pub(crate) struct Options {
     /// How long nodes send only heartbeats, in seconds.
     #[arg(long, default_value_t = 60)]
     heartbeats: u64,
-    /// Containers to restart, each of another pod, and again with a pod that is out of service before; 0 for none.
+    /// Containers to restart, each of another pod, and again with a pod that is out of service
+    /// before; 0 for none.
     #[arg(long, default_value_t = 50)]
     requests: usize,
-    /// Measure another controller, too, but for restarts. Its command may have {kubeconfig}, {host}, and the ports {metrics},
-    /// {health} and {webhook}.
+    /// Measure another controller, too, but for restarts. Its command may have {kubeconfig},
+    /// {host}, and the ports {metrics}, {health} and {webhook}.
     #[arg(long, value_name = "COMMAND")]
     peer: Option<String>,
     /// The objects that the other controller needs in the cluster: a file or directory of

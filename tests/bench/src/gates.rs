@@ -53,11 +53,14 @@ struct Figures {
     trials: usize,
     /// Trials in which the pod was Ready without the new image, and its gate open.
     early: Vec<String>,
-    /// Trials in which the kubelet repeated an earlier Ready, behind a closed gate, before it had seen the image.
+    /// Trials in which the kubelet repeated an earlier Ready, behind a closed gate, before it had
+    /// seen the image.
     repeated: usize,
-    /// From the first patch until the kubelet said that it had seen the image, in seconds: the median.
+    /// From the first patch until the kubelet said that it had seen the image, in seconds: the
+    /// median.
     acknowledged: f64,
-    /// From the first patch until the pod was Ready with the new image, in seconds: the median, and the longest.
+    /// From the first patch until the pod was Ready with the new image, in seconds: the median, and
+    /// the longest.
     ready: Option<(f64, f64)>,
 }
 

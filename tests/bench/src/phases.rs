@@ -49,8 +49,8 @@ pub(crate) struct Options {
     /// Measure a bare loop, too, that sends the same patches at the same concurrency: the limit.
     #[arg(long)]
     floor: bool,
-    /// Measure another controller, too. Its command may have {kubeconfig}, {host}, and the ports {metrics}, {health} and
-    /// {webhook}.
+    /// Measure another controller, too. Its command may have {kubeconfig}, {host}, and the ports
+    /// {metrics}, {health} and {webhook}.
     #[arg(long, value_name = "COMMAND")]
     peer: Option<String>,
     /// The objects that the other controller needs in the cluster: a file or directory of
@@ -64,7 +64,8 @@ pub(crate) struct Options {
     /// Pods of each of them.
     #[arg(long, default_value_t = 500)]
     of: usize,
-    /// So many CloneSets of one pod each, changed one after the other while the CloneSet is rolled out once more.
+    /// So many CloneSets of one pod each, changed one after the other while the CloneSet is rolled
+    /// out once more.
     #[arg(long, default_value_t = 0)]
     small: usize,
     /// A StatefulSet of as many pods, too, with a claim and a record for each.

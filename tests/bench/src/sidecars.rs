@@ -37,7 +37,8 @@ pub(crate) struct Options {
     /// How often these are.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long their containers take to start, in seconds, beside those that start at once. A real kubelet takes about a second.
+    /// How long their containers take to start, in seconds, beside those that start at once. A real
+    /// kubelet takes about a second.
     #[arg(long, default_value_t = 1)]
     start_delay: u64,
     /// Measure the debug build: quick to try.

@@ -1,4 +1,5 @@
-//! The addresses inside a cluster. They are the same in every cluster, because clusters share no network.
+//! The addresses inside a cluster. They are the same in every cluster, because clusters share no
+//! network.
 
 use std::net::Ipv4Addr;
 

@@ -1,7 +1,8 @@
 //! The cgroups of a cluster. They contain the processes of the cluster and no others, so they show
 //! which processes to kill.
 //!
-//! `berth-NAME/system` holds the components; `berth-NAME/node-1` is the root of the first node's pods.
+//! `berth-NAME/system` holds the components; `berth-NAME/node-1` is the root of the first node's
+//! pods.
 
 use anyhow::{Context, Result, bail};
 use nix::sys::{
@@ -17,8 +18,8 @@ use std::{
 };
 
 const MOUNT: &str = "/sys/fs/cgroup";
-/// Controllers of cgroup v2 for a kubelet and its containers. The kubelet insists on each of these but `io` that the
-/// machine has.
+/// Controllers of cgroup v2 for a kubelet and its containers. The kubelet insists on each of these
+/// but `io` that the machine has.
 const KUBELET_CONTROLLERS: [&str; 6] = ["cpuset", "cpu", "io", "memory", "hugetlb", "pids"];
 
 /// The cgroups of one cluster, in every hierarchy that the machine has.
@@ -147,7 +148,8 @@ fn is_cgroup2(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC)
 }
 
-/// One directory per hierarchy, that of `pids` first: runc puts every container there, and it limits nothing by itself.
+/// One directory per hierarchy, that of `pids` first: runc puts every container there, and it
+/// limits nothing by itself.
 fn version_1_hierarchies() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(MOUNT).with_context(|| format!("cannot list {MOUNT}"))? {

@@ -86,8 +86,8 @@ impl Cluster {
     /// the remains of killed processes, and builds the programs if they are not in the cache.
     ///
     /// # Errors
-    /// Without root or a prerequisite, for a name in use, and when a component does not get ready; the error then has
-    /// the end of its log.
+    /// Without root or a prerequisite, for a name in use, and when a component does not get ready;
+    /// the error then has the end of the component's log.
     pub fn up(options: &Options) -> Result<Self> {
         state::check_name(&options.name)?;
         ensure!(
@@ -326,8 +326,8 @@ impl Cluster {
         self.control_plane.run(work)
     }
 
-    /// Makes a port of the host's loopback reachable from the whole cluster, at [`address::HOST`] and the same port:
-    /// for webhooks that run on the host.
+    /// Makes a port of the host's loopback reachable from the whole cluster, at [`address::HOST`]
+    /// and the same port: for webhooks that run on the host.
     ///
     /// # Errors
     /// When the port is exposed already.

@@ -68,7 +68,8 @@ pub enum Component {
 }
 
 impl Component {
-    /// Every component of a cluster with this many nodes and without metrics-server, in the order in which they start.
+    /// Every component of a cluster with this many nodes and without metrics-server, in the order
+    /// in which they start.
     #[must_use]
     pub fn all(nodes: u8) -> Vec<Self> {
         let mut all = vec![

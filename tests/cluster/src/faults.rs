@@ -11,7 +11,8 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use std::{sync::Arc, time::Duration};
 
-/// How long a component may take to end after SIGTERM. The apiserver would wait a minute for its watches to end.
+/// How long a component may take to end after SIGTERM. The apiserver would wait a minute for its
+/// watches to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Connections are tracked as long as any rule needs it. This rule stays, so that diverted

@@ -67,7 +67,8 @@ enum Task {
         /// Write every API request to an audit log.
         #[arg(long)]
         audit: bool,
-        /// Run metrics-server, for autoscalers and `kubectl top`. It is built once, as the other programs are.
+        /// Run metrics-server, for autoscalers and `kubectl top`. It is built once, as the other
+        /// programs are.
         #[arg(long)]
         metrics: bool,
         #[command(flatten)]

@@ -97,7 +97,8 @@ impl Namespace {
         .to_vec()
     }
 
-    /// Runs `work` on a thread in the network namespace. Sockets made there stay there, wherever they are used.
+    /// Runs `work` on a thread in the network namespace. Sockets made there stay there, wherever
+    /// they are used.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let path = format!("/proc/{}/ns/net", self.holder.pid());
         let namespace = File::open(&path).with_context(|| format!("cannot open {path}"))?;

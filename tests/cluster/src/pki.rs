@@ -1,4 +1,5 @@
-//! The certificates of a cluster: one authority, a serving certificate and an identity for each component.
+//! The certificates of a cluster: one authority, a serving certificate and an identity for each
+//! component.
 
 use crate::address;
 use anyhow::{Context, Result};
@@ -22,7 +23,8 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// Makes a new authority, and the key pair that signs service account tokens, in this directory.
+    /// Makes a new authority, and the key pair that signs service account tokens, in this
+    /// directory.
     pub(crate) fn create(directory: &Path) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -52,7 +54,8 @@ impl Authority {
         })
     }
 
-    /// Writes `NAME.crt` and `NAME.key` for this user and groups, valid for a server with these names and addresses.
+    /// Writes `NAME.crt` and `NAME.key` for this user and groups, valid for a server with these
+    /// names and addresses.
     pub(crate) fn issue(
         &self,
         name: &str,

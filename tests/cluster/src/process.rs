@@ -21,8 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The system's part of a component's `PATH`. Components see nothing of the host's variables, whose proxies lead out of
-/// the cluster.
+/// The system's part of a component's `PATH`. Components see nothing of the host's variables, whose
+/// proxies lead out of the cluster.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A process, told apart from a later one with the same id by its start time.

@@ -2,8 +2,8 @@
 //! containerd; and the workspace's own programs. metrics-server is built for clusters that request
 //! it.
 //!
-//! The Go programs are built from the modules in `programs/`, which pin every version and checksum, once per version,
-//! into a cache directory of the user.
+//! The Go programs are built from the modules in `programs/`, which pin every version and checksum,
+//! once per version, into a cache directory of the user.
 
 use crate::versions::{Module, Versions, metrics_server};
 use anyhow::{Context, Result, bail};
@@ -44,7 +44,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs in the cache, or builds them there and shows the progress on standard error.
+    /// Finds the programs in the cache, or builds them there and shows the progress on standard
+    /// error.
     ///
     /// # Errors
     /// Without a Go as new as the modules require, and when a module cannot be downloaded.
@@ -94,7 +95,8 @@ impl Programs {
         built.unwrap_or_else(|| name.into())
     }
 
-    /// These directories of `PATH` after those of the programs. Without it containerd starts the system's shim.
+    /// These directories of `PATH` after those of the programs. Without it containerd starts the
+    /// system's shim.
     ///
     /// # Errors
     /// For a directory with a colon in its path.

@@ -1,4 +1,5 @@
-//! Loopback ports of the host that lead into a cluster, and addresses in a cluster that lead to the host's loopback.
+//! Loopback ports of the host that lead into a cluster, and addresses in a cluster that lead to the
+//! host's loopback.
 //!
 //! A listening socket belongs to the namespace that it was made in, also if the process that
 //! accepts from it runs in another. So the host makes the socket, and a process in the cluster's

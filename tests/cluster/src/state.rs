@@ -82,7 +82,8 @@ pub(crate) fn process_file(directory: &Path, name: &str) -> PathBuf {
     directory.join("processes").join(name)
 }
 
-/// Marks the cluster as one that outlives its maker, until it is taken down or the machine restarts.
+/// Marks the cluster as one that outlives its maker, until it is taken down or the machine
+/// restarts.
 pub(crate) fn keep(directory: &Path) -> Result<()> {
     fs::write(directory.join(KEPT), boot()?).context("cannot mark the cluster as kept")
 }

@@ -38,7 +38,8 @@ const CALM: Duration = Duration::from_secs(1);
 /// The options of the demo.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// With your own cluster (KUBECONFIG): a registry that you may push to and that its nodes pull from, as HOST[:PORT][/PATH].
+    /// With your own cluster (KUBECONFIG): a registry that you may push to and that its nodes pull
+    /// from, as HOST[:PORT][/PATH].
     #[arg(long, env = "REGISTRY")]
     registry: Option<String>,
     /// Speak HTTP to that registry.

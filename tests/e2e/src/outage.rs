@@ -34,7 +34,8 @@ pub struct Seen {
     pub requests: usize,
     /// Of them, failed ones.
     pub failed: usize,
-    /// Sum of the times without an answer: from the last answer before a failure to the first after it.
+    /// Sum of the times without an answer: from the last answer before a failure to the first after
+    /// it.
     pub silent: Duration,
     /// The distinct answers, in order.
     pub answers: Vec<String>,

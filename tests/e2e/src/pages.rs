@@ -224,7 +224,8 @@ pub fn commands(message: &str) -> Vec<String> {
     inline(message).into_iter().filter_map(command).collect()
 }
 
-/// The commands of the chart's notes: lines with two spaces before them, a command for each paragraph.
+/// The commands of the chart's notes: lines with two spaces before them, a command for each
+/// paragraph.
 pub fn of_notes(text: &str) -> Vec<Part> {
     let mut scripts = vec![String::new()];
     for line in text.lines() {

@@ -124,7 +124,8 @@ fn sources() -> Vec<PathBuf> {
     found
 }
 
-/// A message takes its commands from `berth_api::commands`. Descriptions of fields name `kubectl explain` and `kubectl get`.
+/// A message takes its commands from `berth_api::commands`. Descriptions of fields name `kubectl
+/// explain` and `kubectl get`.
 #[test]
 fn commands_of_messages_are_in_one_module() {
     for file in sources()

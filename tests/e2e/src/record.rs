@@ -39,7 +39,8 @@ pub struct PodView {
     pub ready: bool,
     /// The kubelet has seen the present spec.
     pub is_seen: bool,
-    /// True when every readiness gate's condition is True. A gate may be False for a moment while `Ready` is still True.
+    /// True when every readiness gate's condition is True. A gate may be False for a moment while
+    /// `Ready` is still True.
     pub gates: bool,
     /// Containers by name.
     pub containers: BTreeMap<String, ContainerView>,

@@ -319,7 +319,8 @@ impl Ledger {
             .count()
     }
 
-    /// How many writes of [`PATHS`] in this run are not counted, because they brought other secret paths.
+    /// How many writes of [`PATHS`] in this run are not counted, because they brought other secret
+    /// paths.
     pub fn renewals(&self) -> usize {
         self.entries.iter().filter(|entry| entry.is_renewal).count()
     }

@@ -1,4 +1,5 @@
-//! Pull secrets: docker's configuration in both forms. The first line is the image, the rest the secret's data.
+//! Pull secrets: docker's configuration in both forms. The first line is the image, the rest the
+//! secret's data.
 
 use berth_controller::secrets::keyring::Keyring;
 

@@ -1,4 +1,5 @@
-//! Simulated kubelets: thousands of nodes and tens of thousands of pods in one small process, on a real apiserver.
+//! Simulated kubelets: thousands of nodes and tens of thousands of pods in one small process, on a
+//! real apiserver.
 //!
 //! [`run`] creates the Node objects, binds pods to them, and reports what kubelets would: running
 //! containers, and new ones with other ids when the image changes; the generation of the report;

@@ -119,7 +119,8 @@ async fn send(
     client.request::<Value>(request).await.map(drop)
 }
 
-/// Renews the lease of every node once in each interval, one after the other, as heartbeats. Does not return.
+/// Renews the lease of every node once in each interval, one after the other, as heartbeats. Does
+/// not return.
 pub async fn beat(client: &Client, count: usize, interval: Duration) {
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     in_turn(client, count, interval, |name| {

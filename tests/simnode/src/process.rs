@@ -1,4 +1,5 @@
-//! The kubelets of all nodes as one process: one watch, one queue, a bounded number of writes at once.
+//! The kubelets of all nodes as one process: one watch, one queue, a bounded number of writes at
+//! once.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -89,7 +89,8 @@ fn observed(pod: &Value) -> bool {
         && pod["status"]["observedGeneration"] == pod["metadata"]["generation"]
 }
 
-/// A control plane for simulated nodes. The scheduler of the control plane would bind the pods as well.
+/// A control plane for simulated nodes. The scheduler of the control plane would bind the pods as
+/// well.
 async fn up() -> (Cluster, Client) {
     let cluster = Cluster::up(&ClusterOptions::default()).expect("a control plane");
     cluster.kill(Component::Scheduler).unwrap();

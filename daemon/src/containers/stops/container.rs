@@ -33,8 +33,8 @@ pub(super) fn is_meant(container: &Container, stop: &StopContainer) -> bool {
     container.id == id(&stop.container_id) && may_run && is_of(container, stop)
 }
 
-/// How long the container must run until it has run for `min_started_seconds`. A runtime lists when a
-/// container was created, and it starts some time later. So the time counts from when the daemon
+/// How long the container must run until it has run for `min_started_seconds`. A runtime lists when
+/// a container was created, and it starts some time later. So the time counts from when the daemon
 /// first sees it run, except for a container that is old by then.
 pub(super) fn time_left(
     next: &Container,

@@ -15,7 +15,8 @@ const NAME: &str = "full";
 /// Long enough for a hundred pods to start and restart on one kubelet.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Fills a node with a CloneSet of so many pods, changes their image in place, all at once, and has all their containers restarted.
+/// Fills a node with a CloneSet of so many pods, changes their image in place, all at once, and has
+/// all their containers restarted.
 pub(crate) async fn measure(site: &Site, pods: usize) -> Result<Vec<Resident>> {
     let client = site.client();
     objects::make_namespace(client, NAMESPACE).await?;

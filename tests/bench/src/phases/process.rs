@@ -18,7 +18,8 @@ pub(crate) struct Used {
     pub(crate) peak: u64,
 }
 
-/// Linux counts CPU time for user space in hundredths of a second, on every architecture that Kubernetes runs on.
+/// Linux counts CPU time for user space in hundredths of a second, on every architecture that
+/// Kubernetes runs on.
 const TICKS: f64 = 100.0;
 
 /// Reads the usage of a process.

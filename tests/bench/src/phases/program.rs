@@ -19,8 +19,9 @@ use super::stage::{PATIENCE, Stage, free_port};
 /// How to start a controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
-    /// The command and its arguments, with `{kubeconfig}`, `{metrics}`, `{health}`, `{webhook}` (ports) and `{host}` (the address
-    /// at which the apiserver reaches this machine) to be filled in.
+    /// The command and its arguments, with `{kubeconfig}`, `{metrics}`, `{health}`, `{webhook}`
+    /// (ports) and `{host}` (the address at which the apiserver reaches this machine) to be filled
+    /// in.
     pub(crate) words: Vec<String>,
     /// The file to which its output is appended.
     pub(crate) log: PathBuf,

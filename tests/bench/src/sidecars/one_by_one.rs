@@ -1,5 +1,6 @@
-//! Pods that get another image one after the other: by a SidecarSet, and by a bare patch, which is the limit. They are the same pods, on
-//! the same nodes, in turns, so that a slow moment of the machine hits both alike.
+//! Pods that get another image one after the other: by a SidecarSet, and by a bare patch, which is
+//! the limit. They are the same pods, on the same nodes, in turns, so that a slow moment of the
+//! machine hits both alike.
 
 use std::time::{Duration, Instant};
 

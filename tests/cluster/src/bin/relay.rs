@@ -1,7 +1,8 @@
-//! `relay ADDRESS:PORT`, with a listening socket as standard input: joins every connection to one to that address.
+//! `relay ADDRESS:PORT`, with a listening socket as standard input: joins every connection to one
+//! to that address.
 //!
-//! A socket belongs to the network namespace that it was made in, so this joins the namespace of the given socket to
-//! the namespace that it runs in.
+//! A socket belongs to the network namespace that it was made in, so this joins the namespace of
+//! the given socket to the namespace that it runs in.
 
 use anyhow::{Context, Result};
 use std::{

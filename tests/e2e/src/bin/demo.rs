@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use berth_e2e::demo::{self, Options};
 use clap::Parser;
 
-/// Shows what Berth does: an image changed in place in running pods, beside the same by new pods. Makes a cluster of its
-/// own, or uses yours when KUBECONFIG is set.
+/// Shows what Berth does: an image changed in place in running pods, beside the same by new pods.
+/// Makes a cluster of its own, or uses yours when KUBECONFIG is set.
 #[derive(Parser)]
 #[command(name = "demo", version)]
 struct Arguments {

@@ -7,8 +7,8 @@ use berth_cluster::Registry;
 use berth_e2e::images::{self, TAG};
 use clap::Parser;
 
-/// Builds berth-controller and berth-daemon as static binaries and pushes an image of each. Credentials are those that
-/// `docker login` or `skopeo login` left.
+/// Builds berth-controller and berth-daemon as static binaries and pushes an image of each.
+/// Credentials are those that `docker login` or `skopeo login` left.
 #[derive(Parser)]
 #[command(name = "images", version)]
 struct Arguments {

@@ -1,5 +1,5 @@
-//! The demo's last part: a pod on each node that is updated in place, a container that is restarted in its pod, and a job that
-//! runs once on each node.
+//! The demo's last part: a pod on each node that is updated in place, a container that is restarted
+//! in its pod, and a job that runs once on each node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -36,7 +36,8 @@ struct Pod {
 /// after.
 ///
 /// # Errors
-/// A pod did not come back to its node, with its claim, and, on a cluster of the demo's own, with its IP.
+/// A pod did not come back to its node, with its claim, and, on a cluster of the demo's own, with
+/// its IP.
 pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Result<()> {
     let keeps_ips = site.cluster().is_some();
     if keeps_ips {

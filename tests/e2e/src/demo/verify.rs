@@ -14,8 +14,8 @@ pub enum Verified {
     Same {
         /// The id, shortened for people.
         id: String,
-        /// How the controller proved that the container was created from the wanted spec: `pod` or `node`; empty for a
-        /// pod that was never updated in place.
+        /// How the controller proved that the container was created from the wanted spec: `pod` or
+        /// `node`; empty for a pod that was never updated in place.
         by: String,
     },
     /// The node knows the wanted image by other ids, because a tag moved.

@@ -1,4 +1,5 @@
-//! Three clusters, each with Berth from its chart and a kubeconfig of the others, whose budgets count each other's pods.
+//! Three clusters, each with Berth from its chart and a kubeconfig of the others, whose budgets
+//! count each other's pods.
 
 mod place;
 mod scenarios;

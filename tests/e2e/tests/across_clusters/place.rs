@@ -37,7 +37,8 @@ pub(crate) struct Place {
 pub(crate) struct Places(Vec<Place>);
 
 impl Places {
-    /// Brings three clusters up, installs the chart in each, and gives each a kubeconfig of the others.
+    /// Brings three clusters up, installs the chart in each, and gives each a kubeconfig of the
+    /// others.
     pub(crate) async fn up() -> Result<Self> {
         let mut places = Vec::new();
         for name in NAMES {

@@ -262,7 +262,8 @@ async fn told(place: &Place, app: &str, words: &str) -> Result<()> {
         .map(drop)
 }
 
-/// One pod in each of three clusters, each named by the others: the node of each is drained at the same time, and two stay at every moment.
+/// One pod in each of three clusters, each named by the others: the node of each is drained at the
+/// same time, and two stay at every moment.
 pub(crate) async fn ring(places: &Places) -> Result<()> {
     for place in places.all() {
         place.deployed("ring", 1).await?;

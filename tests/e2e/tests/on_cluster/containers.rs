@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use crate::world::Case;
 
-/// A CloneSet whose first container reads the label `tier`; the second reads nothing and listens elsewhere.
+/// A CloneSet whose first container reads the label `tier`; the second reads nothing and listens
+/// elsewhere.
 fn reading(image: &str) -> Value {
     let strategy = json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": "100%"});
     let mut set = objects::clone_set("web", 2, image, &strategy);
@@ -217,7 +218,8 @@ pub(crate) async fn another_time_restarts_all_containers_in_place(case: &Case) -
     case.told("web", |event| event.contains("SuccessfulUpdatePodInPlace"))
         .await?;
 
-    // Together with an image, each container is restarted once; and a pod that is new has nothing to restart.
+    // Together with an image, each container is restarted once; and a pod that is new has nothing
+    // to restart.
     let mut set = case.get(kind::CLONE_SET, "web").await?;
     let template = &mut set["spec"]["template"];
     template["metadata"]["annotations"][RESTARTED_AT] = json!("2026-11-26T13:00:00Z");
@@ -244,7 +246,8 @@ pub(crate) async fn another_time_restarts_all_containers_in_place(case: &Case) -
     Ok(())
 }
 
-/// A CloneSet of one pod whose containers start in order, each on a port of its own; the first is ready after the others could be.
+/// A CloneSet of one pod whose containers start in order, each on a port of its own; the first is
+/// ready after the others could be.
 fn ordered(image: &str) -> Value {
     let strategy = json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": "100%"});
     let mut set = objects::clone_set("web", 1, image, &strategy);

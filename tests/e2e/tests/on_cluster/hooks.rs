@@ -329,7 +329,8 @@ pub(crate) async fn a_new_pod_is_available_when_its_hook_says_so(case: &Case) ->
     Ok(())
 }
 
-/// With `excludePreparingDelete`, by its label in the older version, a pod that its hook holds is replaced at once.
+/// With `excludePreparingDelete`, by its label in the older version, a pod that its hook holds is
+/// replaced at once.
 pub(crate) async fn held_pods_may_be_left_out_of_the_count(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     for version in ["v1beta1", "v1alpha1"] {

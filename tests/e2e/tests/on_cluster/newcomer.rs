@@ -52,8 +52,8 @@ async fn bind(case: &Case, role: &str) -> Result<()> {
     case.kubectl(&arguments).await.map(|_| ())
 }
 
-/// Whether the user may write or read objects of a kind in the namespace, or in the cluster for a cluster-scoped kind. kubectl
-/// ends with 1 for "no".
+/// Whether the user may write or read objects of a kind in the namespace, or in the cluster for a
+/// cluster-scoped kind. kubectl ends with 1 for "no".
 async fn may(case: &Case, verb: &str, kind: &Kind, subresource: &str) -> bool {
     let resource = format!("{}.{}", kind.plural, kind.group);
     let mut arguments = vec!["auth", "can-i", verb, &resource, "--as", USER];

@@ -1,4 +1,5 @@
-//! Fields of pods that OpenKruise's types (Kubernetes 1.32) do not know, from templates and SidecarSets to running pods.
+//! Fields of pods that OpenKruise's types (Kubernetes 1.32) do not know, from templates and
+//! SidecarSets to running pods.
 
 use anyhow::{Result, ensure};
 use berth_cluster::versions::Kubernetes;
@@ -8,9 +9,11 @@ use serde_json::{Value, json};
 use crate::sidecar_set::{self, asked, sidecar_set};
 use crate::world::Case;
 
-/// The first minor version of Kubernetes 1 that has rules for restarts, and a pod's `hostnameOverride`, without a feature gate.
+/// The first minor version of Kubernetes 1 that has rules for restarts, and a pod's
+/// `hostnameOverride`, without a feature gate.
 const RULES: Kubernetes = Kubernetes::V1_35;
-/// The first that has a projected certificate's `userAnnotations`, which k8s-openapi's types of Kubernetes 1.34 do not know.
+/// The first that has a projected certificate's `userAnnotations`, which k8s-openapi's types of
+/// Kubernetes 1.34 do not know.
 const USER_ANNOTATIONS: Kubernetes = Kubernetes::V1_37;
 const OVERRIDE: &str = "later.example.com";
 
@@ -173,7 +176,8 @@ async fn reach_running_pods(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// An older apiserver drops the fields from pods. The template keeps them, and its pods still change in place.
+/// An older apiserver drops the fields from pods. The template keeps them, and its pods still
+/// change in place.
 async fn fields_that_the_server_drops_replace_no_pod(case: &Case) -> Result<()> {
     let in_place = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}});
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);

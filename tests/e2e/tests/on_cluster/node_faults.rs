@@ -138,7 +138,8 @@ async fn stays_away(case: &Case) -> Result<()> {
     .await
 }
 
-/// Begins a job, kills the registry when every node has a part of the image, and brings it back after `meanwhile`.
+/// Begins a job, kills the registry when every node has a part of the image, and brings it back
+/// after `meanwhile`.
 async fn cut(
     case: &Case,
     name: &str,

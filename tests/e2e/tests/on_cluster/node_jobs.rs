@@ -1,4 +1,5 @@
-//! BroadcastJobs, which run once on each node, and ContainerRecreateRequests, which restart containers in their pods.
+//! BroadcastJobs, which run once on each node, and ContainerRecreateRequests, which restart
+//! containers in their pods.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Images ahead of pods: lists of images, pulling ahead of updates in place, updates that wait for their image.
+//! Images ahead of pods: lists of images, pulling ahead of updates in place, updates that wait for
+//! their image.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::{annotation, label};

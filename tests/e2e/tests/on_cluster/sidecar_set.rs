@@ -1,4 +1,5 @@
-//! SidecarSets: pods of every kind of workload get their containers, which are then updated in place, cold and hot.
+//! SidecarSets: pods of every kind of workload get their containers, which are then updated in
+//! place, cold and hot.
 
 use anyhow::{Context, Result, ensure};
 use berth_cluster::Image;

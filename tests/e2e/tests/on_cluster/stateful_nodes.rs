@@ -22,7 +22,8 @@ const SETS: [(&str, &str); 2] = [
     ("native", kind::NATIVE_STATEFUL_SET),
 ];
 
-/// Three pods, one on each node, each with a claim, whose places are recorded and whose IPs are kept.
+/// Three pods, one on each node, each with a claim, whose places are recorded and whose IPs are
+/// kept.
 fn set(name: &str, set_kind: &str, image: &str) -> Value {
     let mut template = objects::clone_set(name, 3, image, &json!({}))["spec"]["template"].take();
     template["metadata"]["annotations"] = json!({"io.kubernetes.cri/reserved-ip-duration": "30"});

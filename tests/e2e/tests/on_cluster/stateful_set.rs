@@ -529,7 +529,8 @@ pub(crate) async fn five_pods_with_a_partition_go_three_at_a_time(case: &Case) -
     Ok(())
 }
 
-/// In place, and by new pods: two pods out of service at once, the highest first; new pods come one by one.
+/// In place, and by new pods: two pods out of service at once, the highest first; new pods come one
+/// by one.
 pub(crate) async fn ordered_set_updates_two_at_a_time(case: &Case) -> Result<()> {
     let images = [
         case.image("v1").await?,

@@ -539,7 +539,8 @@ pub(crate) async fn progress_is_told_as_the_peer_does(case: &Case) -> Result<()>
     Ok(())
 }
 
-/// `kubectl scale` and a HorizontalPodAutoscaler read and write the scale subresource, in both versions.
+/// `kubectl scale` and a HorizontalPodAutoscaler read and write the scale subresource, in both
+/// versions.
 pub(crate) async fn it_scales_by_its_subresource(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;

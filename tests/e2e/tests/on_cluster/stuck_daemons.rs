@@ -1,5 +1,5 @@
-//! DaemonSets, BroadcastJobs and ContainerRecreateRequests that are stuck, each for another reason: `Blocked` and `explain` name
-//! it, with the object and the remedy.
+//! DaemonSets, BroadcastJobs and ContainerRecreateRequests that are stuck, each for another reason:
+//! `Blocked` and `explain` name it, with the object and the remedy.
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::annotation::DAEMONSET_IGNORE_NOT_READY;

@@ -1,4 +1,5 @@
-//! StatefulSets that are stuck, each for another reason: `Blocked` and `explain` name it, with the object and the remedy.
+//! StatefulSets that are stuck, each for another reason: `Blocked` and `explain` name it, with the
+//! object and the remedy.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use berth_api::names::annotation::FORGET_POD_STATES as FORGET;

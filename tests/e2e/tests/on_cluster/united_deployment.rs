@@ -199,7 +199,8 @@ pub(crate) async fn refused_change_is_told_once(case: &Case) -> Result<()> {
         json!({"spec": {"template": {"statefulSetTemplate": {"spec": spec}}}}),
     )
     .await?;
-    // The apiserver names the field and its value since Kubernetes 1.37, and the controller does before.
+    // The apiserver names the field and its value since Kubernetes 1.37, and the controller does
+    // before.
     let is_told = |it: &Value| {
         condition(it, "Blocked").is_some_and(|message| {
             message.contains("serviceName") && message.contains(r#""other""#)

@@ -246,8 +246,9 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
     }
 }
 
-/// Prints how many of a scenario's writes were interrupted in all ways, and how many lags were effective. When all plans are
-/// tried, all writes must be interrupted, and each lag of each resource must be effective at least once.
+/// Prints how many of a scenario's writes were interrupted in all ways, and how many lags were
+/// effective. When all plans are tried, all writes must be interrupted, and each lag of each
+/// resource must be effective at least once.
 fn tally(
     group: &Group,
     scenario: &dyn Scenario,

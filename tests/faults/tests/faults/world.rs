@@ -27,7 +27,8 @@ use crate::group::WorldKind;
 
 /// How long any step may take on a busy machine. The tests check no times.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// The images. Every CloneSet has pods of its own, so none of them meets the kubelet's restart back-off.
+/// The images. Every CloneSet has pods of its own, so none of them meets the kubelet's restart
+/// back-off.
 pub(crate) const ONE: &str = "faults:one";
 pub(crate) const TWO: &str = "faults:two";
 /// An image that no registry has.

@@ -142,7 +142,8 @@ fn message_without_end() -> Message {
     StreamBody::new(stream::iter(frames).chain(stream::pending()).boxed())
 }
 
-/// Without a token: a hundred to each replica on two connections, then on 25 connections from as many addresses.
+/// Without a token: a hundred to each replica on two connections, then on 25 connections from as
+/// many addresses.
 pub(crate) async fn two_hundred_streams_of_grpc_fit(case: &Case) -> Result<()> {
     streams_of_grpc_fit(case, vec![0, 0]).await?;
     streams_of_grpc_fit(case, (0..25).collect()).await

@@ -261,7 +261,8 @@ const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
 /// How many requests of each sort a neighbour sends meanwhile.
 const NEIGHBOURS: usize = 5;
 
-/// A hundred at once, by creation, deletion, eviction and request for a restart, beside 400 that are stored.
+/// A hundred at once, by creation, deletion, eviction and request for a restart, beside 400 that
+/// are stored.
 pub(crate) async fn bombs_at_once_hold_nobody_up(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let set = case.clone_set("web", 3, &image, json!({})).await?;

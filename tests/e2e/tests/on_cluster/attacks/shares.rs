@@ -45,7 +45,8 @@ async fn budget(case: &Case, namespace: &str, app: &str) -> Result<()> {
         .map(drop)
 }
 
-/// A flood of dry-run evictions of a pod that does not exist, while a neighbour's evictions all succeed.
+/// A flood of dry-run evictions of a pod that does not exist, while a neighbour's evictions all
+/// succeed.
 pub(crate) async fn evictions_of_no_pod_hold_nobody_up(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let set = case.clone_set("web", 2, &image, json!({})).await?;

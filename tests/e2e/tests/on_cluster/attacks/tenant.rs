@@ -1,4 +1,5 @@
-//! A tenant: a ServiceAccount with every right to CloneSets, Deployments, jobs, pods and claims of one namespace, and none elsewhere.
+//! A tenant: a ServiceAccount with every right to CloneSets, Deployments, jobs, pods and claims of
+//! one namespace, and none elsewhere.
 
 use anyhow::Result;
 use berth_e2e::objects;

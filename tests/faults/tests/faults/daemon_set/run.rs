@@ -162,7 +162,8 @@ impl DaemonRun<'_> {
             .map(drop)
     }
 
-    /// Waits until all nodes have an available pod, so many of them an updated one, and the controller rests.
+    /// Waits until all nodes have an available pod, so many of them an updated one, and the
+    /// controller rests.
     async fn rests(&self, updated: usize) -> Result<()> {
         let (client, desired) = (&self.world.client, self.what.nodes().len());
         let of_kind = if self.what == Daemon::AdoptedNative {

@@ -6,8 +6,8 @@
 //! DATA_DIR/NETWORK/last_reserved_ip.0    the address that was given last, of each set
 //! ```
 //!
-//! Everything else is in `DATA_DIR/.host-local/NETWORK`, which the reference never reads, as symbolic
-//! links to lines of text ([`crate::record`]):
+//! Everything else is in `DATA_DIR/.host-local/NETWORK`, which the reference never reads, as
+//! symbolic links to lines of text ([`crate::record`]):
 //!
 //! ```text
 //! boot                          the boot that the rest is of

@@ -365,10 +365,17 @@ fn kinds_are_named_by_no_more_files() {
     let plain = |text: &str| text.to_lowercase().replace('_', "");
     let texts: Vec<(String, String)> = product
         .iter()
-        .map(|file| (plain(file.to_str().unwrap()), plain(&fs::read_to_string(file).unwrap())))
+        .map(|file| {
+            (
+                plain(file.to_str().unwrap()),
+                plain(&fs::read_to_string(file).unwrap()),
+            )
+        })
         .collect();
     for (kind, most) in NAMED_BY {
-        let others = texts.iter().filter(|(file, text)| !file.contains(kind) && text.contains(kind));
+        let others = texts
+            .iter()
+            .filter(|(file, text)| !file.contains(kind) && text.contains(kind));
         let others: Vec<_> = others.map(|(file, _)| file).collect();
         assert_eq!(others.len(), most, "{kind}: {others:#?}");
     }

@@ -47,7 +47,8 @@ pub trait WorkloadStatus: Clone + Default {
     fn conditions(&mut self) -> &mut Vec<Self::Condition>;
 }
 
-/// Says of types that they are conditions, `with` the field of the last check, `in` the status that has them.
+/// Says of types that they are conditions, `with` the field of the last check, `in` the status that
+/// has them.
 macro_rules! status_conditions {
     ($($condition:ident $(with $checked:ident)? $(in $status:ident)?),+) => {$(
         $(impl crate::fields::condition::WorkloadStatus for $status {

@@ -16,30 +16,31 @@ use crate::schema::field::int_or_percent;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InPlaceUpdateStrategy {
-    /// Seconds between taking a pod out of service and changing its images, so that traffic drains before a container
-    /// restarts. Defaults to 0.
+    /// Seconds between taking a pod out of service and changing its images, so that traffic drains
+    /// before a container restarts. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub grace_period_seconds: i32,
-    /// How many nodes pull the new images at once ahead of the update: a number or a percentage of the nodes; 1 where nothing is said. 0 pauses
-    /// pulling ahead. In v1alpha1 this is the annotation apps.kruise.io/image-predownload-parallelism.
+    /// How many nodes pull the new images at once ahead of the update: a number or a percentage of
+    /// the nodes; 1 where nothing is said. 0 pauses pulling ahead. In v1alpha1 this is the
+    /// annotation apps.kruise.io/image-predownload-parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = int_or_percent)]
     pub image_pre_download_parallelism: Option<IntOrString>,
-    /// Seconds after which pulling an image ahead counts as failed on a node; 300 where nothing is said. In v1alpha1 this
-    /// is the annotation apps.kruise.io/image-predownload-timeout-seconds.
+    /// Seconds after which pulling an image ahead counts as failed on a node; 300 where nothing is
+    /// said. In v1alpha1 this is the annotation apps.kruise.io/image-predownload-timeout-seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub image_pre_download_timeout_seconds: Option<i32>,
-    /// How many pods must be updated and ready before images are pulled ahead for the others. In v1alpha1 this is the
-    /// annotation apps.kruise.io/image-predownload-min-updated-ready-pods.
+    /// How many pods must be updated and ready before images are pulled ahead for the others. In
+    /// v1alpha1 this is the annotation apps.kruise.io/image-predownload-min-updated-ready-pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub image_pre_download_min_updated_ready_pods: Option<i32>,
 }
 
-/// Reads the annotation [`crate::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE`]: the longest that a pod's update in
-/// place waits for its image.
+/// Reads the annotation [`crate::names::annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE`]: the longest
+/// that a pod's update in place waits for its image.
 ///
 /// # Errors
 /// What is wrong with the value, and the remedy.
@@ -51,7 +52,8 @@ pub fn wait_for_image(text: &str) -> Result<SignedDuration, &'static str> {
     time.ok_or("is no time above 0: write it like 90s, 5m or 1h30m, or remove the annotation")
 }
 
-/// Reads the annotation [`crate::names::annotation::PREPULL_ON_JOIN`]: do nodes that join pull the workload's images?
+/// Reads the annotation [`crate::names::annotation::PREPULL_ON_JOIN`]: do nodes that join pull the
+/// workload's images?
 ///
 /// # Errors
 /// What is wrong with the value, and the remedy.
@@ -60,8 +62,8 @@ pub fn prepull_on_join(text: &str) -> Result<bool, &'static str> {
         .map_err(|_| "is neither \"true\" nor \"false\": write \"true\", or remove the annotation")
 }
 
-/// The value of the annotation [`crate::names::annotation::INPLACE_UPDATE_STATE`]: the last in-place update of a pod, as
-/// OpenKruise writes it.
+/// The value of the annotation [`crate::names::annotation::INPLACE_UPDATE_STATE`]: the last
+/// in-place update of a pod, as OpenKruise writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InPlaceUpdateState {

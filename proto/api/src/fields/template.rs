@@ -27,8 +27,8 @@ pub struct VolumeClaimTemplate {
 }
 
 impl PodTemplate {
-    /// The whole template as a tree, which may take a hundred times the text: it is read where a decision begins, and let go
-    /// at its end.
+    /// The whole template as a tree, which may take a hundred times the text: it is read where a
+    /// decision begins, and let go at its end.
     pub fn value(&self) -> Value {
         self.text.value()
     }
@@ -107,7 +107,8 @@ impl From<JsonText> for VolumeClaimTemplate {
     }
 }
 
-/// The fields of an object, each as text: one that is odd takes no other with it, and none is read in vain.
+/// The fields of an object, each as text: one that is odd takes no other with it, and none is read
+/// in vain.
 fn fields(object: &str) -> BTreeMap<Box<str>, &RawValue> {
     serde_json::from_str(object).unwrap_or_default()
 }
@@ -151,7 +152,8 @@ macro_rules! kept_as_text {
 kept_as_text!(PodTemplate);
 kept_as_text!(VolumeClaimTemplate);
 
-/// Adds volumes to a pod's spec: each has a volume's name and the claim behind it. One of the same name gives way.
+/// Adds volumes to a pod's spec: each has a volume's name and the claim behind it. One of the same
+/// name gives way.
 pub fn mount_claims<'a>(spec: &mut Value, claims: impl IntoIterator<Item = (&'a str, String)>) {
     let Some(spec) = spec.as_object_mut() else {
         return;

@@ -13,12 +13,14 @@ use crate::schema::rules::{LABEL_KEY, not_empty};
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks([is_of_one_list()]))]
 pub struct UpdatePriorityStrategy {
-    /// Label keys: pods that have the first key come before those that have only the second, and so on; pods with the
-    /// same key are sorted by its value from high to low. Pods that have none of the keys come before all others.
+    /// Label keys: pods that have the first key come before those that have only the second, and so
+    /// on; pods with the same key are sorted by its value from high to low. Pods that have none of
+    /// the keys come before all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub order_priority: Vec<UpdatePriorityOrderTerm>,
-    /// Selectors with weights: the higher the sum of the weights that match a pod, the sooner it is updated.
+    /// Selectors with weights: the higher the sum of the weights that match a pod, the sooner it is
+    /// updated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub weight_priority: Vec<UpdatePriorityWeightTerm>,

@@ -43,13 +43,14 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(24);
 )]
 #[serde(rename_all = "camelCase")]
 pub struct BroadcastJobSpec {
-    /// On how many nodes a pod runs at a time: a number, or a percentage of the desired nodes, rounded up. With 0 no pod is
-    /// created. Defaults to 2147483647, all nodes.
+    /// On how many nodes a pod runs at a time: a number, or a percentage of the desired nodes,
+    /// rounded up. With 0 no pod is created. Defaults to 2147483647, all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(DEFAULT_PARALLELISM), transform = int_or_percent)]
     pub parallelism: Option<IntOrString>,
-    /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any of them may be used, but
-    /// spec.restartPolicy must be Never or OnFailure. Nodes that have not begun get what is changed here later.
+    /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any
+    /// of them may be used, but spec.restartPolicy must be Never or OnFailure. Nodes that have not
+    /// begun get what is changed here later.
     #[schemars(transform = with(job_template()))]
     pub template: PodTemplate,
     /// When the job is done.
@@ -57,7 +58,8 @@ pub struct BroadcastJobSpec {
     #[schemars(transform = defaults_to(json!({})))]
     #[schemars(transform = checks([completes_or_has_no_limits()]))]
     pub completion_policy: CompletionPolicy,
-    /// No pod is created as long as this is set; those that run go on. failurePolicy Pause sets it when a pod has failed.
+    /// No pod is created as long as this is set; those that run go on. failurePolicy Pause sets it
+    /// when a pod has failed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub paused: bool,
     /// What a failed pod means for the job.
@@ -70,18 +72,18 @@ pub struct BroadcastJobSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletionPolicy {
-    /// Always: done when the pods of all desired nodes have ended. Never: the job stays, and nodes that join later get their
-    /// pod too. Defaults to Always.
+    /// Always: done when the pods of all desired nodes have ended. Never: the job stays, and nodes
+    /// that join later get their pod too. Defaults to Always.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("Always"))]
     pub type_: CompletionPolicyType,
-    /// Seconds after startTime at which the job fails if it has not ended, and the pods that run are deleted. It is not judged
-    /// while the job is paused. Only with Always.
+    /// Seconds after startTime at which the job fails if it has not ended, and the pods that run
+    /// are deleted. It is not judged while the job is paused. Only with Always.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,
-    /// Seconds after which the finished job is deleted, with its pods; 0 deletes it at once. Without it the job stays. Only
-    /// with Always.
+    /// Seconds after which the finished job is deleted, with its pods; 0 deletes it at once.
+    /// Without it the job stays. Only with Always.
     #[serde(
         rename = "ttlSecondsAfterFinished",
         skip_serializing_if = "Option::is_none"
@@ -94,13 +96,14 @@ pub struct CompletionPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailurePolicy {
-    /// FailFast: the job has failed, and the pods that run are deleted. Continue: the other nodes get their pods all the same.
-    /// Pause: the job is paused until somebody takes spec.paused back, which accepts the failures so far. Defaults to FailFast.
+    /// FailFast: the job has failed, and the pods that run are deleted. Continue: the other nodes
+    /// get their pods all the same. Pause: the job is paused until somebody takes spec.paused back,
+    /// which accepts the failures so far. Defaults to FailFast.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("FailFast"))]
     pub type_: FailurePolicyType,
-    /// With restartPolicy OnFailure: a pod has failed, and is stopped, when its containers have restarted more often than this
-    /// together. With 0, that is at the first restart.
+    /// With restartPolicy OnFailure: a pod has failed, and is stopped, when its containers have
+    /// restarted more often than this together. With 0, that is at the first restart.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub restart_limit: i32,
@@ -146,11 +149,13 @@ pub struct BroadcastJobStatus {
     /// running, paused, completed or failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// Of each node whose pod has ended how it did (+ succeeded, - failed, ! failed and accepted by resuming) and a hash of the
-    /// node's uid: so no node gets a second pod, whatever becomes of the first.
+    /// Of each node whose pod has ended how it did (+ succeeded, - failed, ! failed and accepted by
+    /// resuming) and a hash of the node's uid: so no node gets a second pod, whatever becomes of
+    /// the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_nodes: Vec<String>,
-    /// When the controller last saw that a pod had ended, with the annotation apps.kruise.io/wait-after-node.
+    /// When the controller last saw that a pod had ended, with the annotation
+    /// apps.kruise.io/wait-after-node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end_time: Option<Time>,
 }
@@ -190,7 +195,8 @@ pub struct JobCondition {
     pub message: String,
 }
 
-/// The time that the value of the annotation [`super::names::annotation::WAIT_AFTER_NODE`] asks for.
+/// The time that the value of the annotation [`super::names::annotation::WAIT_AFTER_NODE`] asks
+/// for.
 ///
 /// # Errors
 /// What is wrong with it, and the remedy.

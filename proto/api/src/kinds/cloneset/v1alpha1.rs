@@ -47,29 +47,33 @@ pub struct CloneSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX), transform = defaults_to(1))]
     pub replicas: Option<i32>,
-    /// Which pods belong to the CloneSet, by their labels. It must match the template's labels and cannot be changed
-    /// later. Pods that match but have another owner, or none, are left alone.
+    /// Which pods belong to the CloneSet, by their labels. It must match the template's labels and
+    /// cannot be changed later. Pods that match but have another owner, or none, are left alone.
     #[schemars(transform = selector("CloneSet"))]
     pub selector: LabelSelector,
-    /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any of them may be used. A
-    /// change of an image or of metadata can be made in place, any other change replaces pods.
+    /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any
+    /// of them may be used. A change of an image or of metadata can be made in place, any other
+    /// change replaces pods.
     #[schemars(transform = with(template::pod("CloneSet")))]
     pub template: PodTemplate,
-    /// Claims of which every pod gets one of its own, named `<template>-<cloneset>-<instance>` and mounted as a volume of the
-    /// template's name. See `kubectl explain pvc.spec`. They go with a pod that the controller deletes; those of a pod
-    /// that someone else deletes stay for the next one, or go too if scaleStrategy.disablePVCReuse is set.
+    /// Claims of which every pod gets one of its own, named `<template>-<cloneset>-<instance>` and
+    /// mounted as a volume of the template's name. See `kubectl explain pvc.spec`. They go with a
+    /// pod that the controller deletes; those of a pod that someone else deletes stay for the next
+    /// one, or go too if scaleStrategy.disablePVCReuse is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_claim_templates: Vec<VolumeClaimTemplate>,
     /// How the number of pods changes.
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})))]
     pub scale_strategy: CloneSetScaleStrategy,
-    /// How a changed template reaches the pods: how many at a time (maxUnavailable, maxSurge), how far (partition,
-    /// paused), in which order (priorityStrategy, scatterStrategy), and whether in place (type, inPlaceUpdateStrategy).
+    /// How a changed template reaches the pods: how many at a time (maxUnavailable, maxSurge), how
+    /// far (partition, paused), in which order (priorityStrategy, scatterStrategy), and whether in
+    /// place (type, inPlaceUpdateStrategy).
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})))]
     pub update_strategy: CloneSetUpdateStrategy,
-    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
+    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to
+    /// 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
     #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
@@ -81,8 +85,9 @@ pub struct CloneSetSpec {
     /// Points at which a pod waits until someone else agrees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
-    /// Seconds without progress after which the condition Progressing turns False with reason ProgressDeadlineExceeded.
-    /// Time spent paused does not count. Without it there is no such condition.
+    /// Seconds without progress after which the condition Progressing turns False with reason
+    /// ProgressDeadlineExceeded. Time spent paused does not count. Without it there is no such
+    /// condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = i32::MAX))]
     pub progress_deadline_seconds: Option<i32>,
@@ -92,18 +97,19 @@ pub struct CloneSetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetScaleStrategy {
-    /// Names of pods that go first. With fewer replicas at the same time they are what is removed; without, they are
-    /// replaced. Names of pods that are gone are taken off the list.
+    /// Names of pods that go first. With fewer replicas at the same time they are what is removed;
+    /// without, they are replaced. Names of pods that are gone are taken off the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub pods_to_delete: Vec<String>,
-    /// While scaling up: no more pods are created as long as this many, a number or a percentage of the replicas, are
-    /// not available yet. Without it all are created at once.
+    /// While scaling up: no more pods are created as long as this many, a number or a percentage of
+    /// the replicas, are not available yet. Without it all are created at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = int_or_percent)]
     pub max_unavailable: Option<IntOrString>,
-    /// Whether a replaced pod gets new claims instead of those of the one before it. Defaults to false: claims are
-    /// reused. (v1beta1 has the opposite, enablePVCReuse, and does not reuse where nothing is said.)
+    /// Whether a replaced pod gets new claims instead of those of the one before it. Defaults to
+    /// false: claims are reused. (v1beta1 has the opposite, enablePVCReuse, and does not reuse
+    /// where nothing is said.)
     #[serde(default, rename = "disablePVCReuse", skip_serializing_if = "is_false")]
     #[schemars(transform = defaults_to(false))]
     pub disable_pvc_reuse: bool,
@@ -114,25 +120,28 @@ pub struct CloneSetScaleStrategy {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks([surge_in_place("type")]))]
 pub struct CloneSetUpdateStrategy {
-    /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the
-    /// template differ and replaces them otherwise. InPlaceOnly never replaces: a change that cannot be made in place is
-    /// refused with a condition that names the field. OnDelete leaves the pods alone: whoever deletes one gets it back
-    /// with the change. Defaults to ReCreate.
+    /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and
+    /// annotations of the template differ and replaces them otherwise. InPlaceOnly never replaces:
+    /// a change that cannot be made in place is refused with a condition that names the field.
+    /// OnDelete leaves the pods alone: whoever deletes one gets it back with the change. Defaults
+    /// to ReCreate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("ReCreate"))]
     pub type_: CloneSetUpdateStrategyType,
-    /// How many pods stay at the old revision, a number or a percentage of the replicas, rounded up: with 10 replicas
-    /// and partition 8, two pods are updated. Lower it step by step for a canary. Defaults to 0, all are updated.
+    /// How many pods stay at the old revision, a number or a percentage of the replicas, rounded
+    /// up: with 10 replicas and partition 8, two pods are updated. Lower it step by step for a
+    /// canary. Defaults to 0, all are updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(0), transform = int_or_percent)]
     pub partition: Option<IntOrString>,
-    /// How many pods may be out of service at a time for the update, a number or a percentage of the replicas. A
-    /// percentage is rounded up, or down when maxSurge is not 0. Defaults to 20%.
+    /// How many pods may be out of service at a time for the update, a number or a percentage of
+    /// the replicas. A percentage is rounded up, or down when maxSurge is not 0. Defaults to 20%.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(DEFAULT_MAX_UNAVAILABLE), transform = int_or_percent)]
     pub max_unavailable: Option<IntOrString>,
-    /// How many pods may exist beyond the replicas at a time for the update, a number or a percentage of the replicas,
-    /// rounded up. Has no place with InPlaceOnly, which never replaces pods. Defaults to 0.
+    /// How many pods may exist beyond the replicas at a time for the update, a number or a
+    /// percentage of the replicas, rounded up. Has no place with InPlaceOnly, which never replaces
+    /// pods. Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(0), transform = int_or_percent)]
     pub max_surge: Option<IntOrString>,
@@ -142,8 +151,8 @@ pub struct CloneSetUpdateStrategy {
     /// Which pods are updated first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_strategy: Option<UpdatePriorityStrategy>,
-    /// Labels whose pods are spread over the whole update instead of coming one after the other. Applied after
-    /// priorityStrategy; better use only one of the two.
+    /// Labels whose pods are spread over the whole update instead of coming one after the other.
+    /// Applied after priorityStrategy; better use only one of the two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = list_by(["key", "value"]))]
     pub scatter_strategy: Vec<UpdateScatterTerm>,

@@ -24,8 +24,9 @@ use crate::schema::template;
 pub const DEFAULT_MAX_UNAVAILABLE: &str = "20%";
 /// `revisionHistoryLimit` where nothing is said.
 pub const DEFAULT_REVISION_HISTORY_LIMIT: i32 = 10;
-/// The highest `revisionHistoryLimit`. Every revision is a whole template, held by each replica of the controller for as long
-/// as it is kept: 200 are twenty times the default, and at the largest size of a template 50 MiB.
+/// The highest `revisionHistoryLimit`. Every revision is a whole template, held by each replica of
+/// the controller for as long as it is kept: 200 are twenty times the default, and at the largest
+/// size of a template 50 MiB.
 pub const MAX_REVISION_HISTORY_LIMIT: i32 = 200;
 
 /// What the pods shall be, how many, and how a change reaches them.
@@ -64,30 +65,33 @@ pub struct CloneSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX), transform = defaults_to(1))]
     pub replicas: Option<i32>,
-    /// Which pods belong to the CloneSet, by their labels. It must match the template's labels and cannot be changed
-    /// later. Pods that match but have another owner, or none, are left alone.
+    /// Which pods belong to the CloneSet, by their labels. It must match the template's labels and
+    /// cannot be changed later. Pods that match but have another owner, or none, are left alone.
     #[schemars(transform = selector("CloneSet"))]
     pub selector: LabelSelector,
-    /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any of them may be used. A
-    /// change of an image or of metadata can be made in place, any other change replaces pods.
+    /// The pods that are made. Its fields are those of a pod, see `kubectl explain pod.spec`; any
+    /// of them may be used. A change of an image or of metadata can be made in place, any other
+    /// change replaces pods.
     #[schemars(transform = with(template::pod("CloneSet")))]
     pub template: PodTemplate,
-    /// Claims of which every pod gets one of its own, named `<template>-<cloneset>-<instance>` and mounted as a volume of the
-    /// template's name. See `kubectl explain pvc.spec`. They go with a pod that the controller deletes; those of a pod
-    /// that someone else deletes stay for the next one if scaleStrategy.enablePVCReuse is set, and go too if not.
+    /// Claims of which every pod gets one of its own, named `<template>-<cloneset>-<instance>` and
+    /// mounted as a volume of the template's name. See `kubectl explain pvc.spec`. They go with a
+    /// pod that the controller deletes; those of a pod that someone else deletes stay for the next
+    /// one if scaleStrategy.enablePVCReuse is set, and go too if not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_claim_templates: Vec<VolumeClaimTemplate>,
     /// How the number of pods changes.
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})))]
     pub scale_strategy: CloneSetScaleStrategy,
-    /// How a changed template reaches the pods: by the controller, a few pods at a time as rollingUpdate says, or by
-    /// whoever deletes pods. To have new images in running pods, without new pods, nodes and addresses, set
-    /// rollingUpdate.podUpdatePolicy to InPlaceIfPossible.
+    /// How a changed template reaches the pods: by the controller, a few pods at a time as
+    /// rollingUpdate says, or by whoever deletes pods. To have new images in running pods, without
+    /// new pods, nodes and addresses, set rollingUpdate.podUpdatePolicy to InPlaceIfPossible.
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})))]
     pub update_strategy: CloneSetUpdateStrategy,
-    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
+    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to
+    /// 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
     #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
@@ -99,8 +103,9 @@ pub struct CloneSetSpec {
     /// Points at which a pod waits until someone else agrees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
-    /// Seconds without progress after which the condition Progressing turns False with reason ProgressDeadlineExceeded.
-    /// Time spent paused does not count. Without it there is no such condition.
+    /// Seconds without progress after which the condition Progressing turns False with reason
+    /// ProgressDeadlineExceeded. Time spent paused does not count. Without it there is no such
+    /// condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = i32::MAX))]
     pub progress_deadline_seconds: Option<i32>,
@@ -110,23 +115,24 @@ pub struct CloneSetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetScaleStrategy {
-    /// Names of pods that go first. With fewer replicas at the same time they are what is removed; without, they are
-    /// replaced. Names of pods that are gone are taken off the list.
+    /// Names of pods that go first. With fewer replicas at the same time they are what is removed;
+    /// without, they are replaced. Names of pods that are gone are taken off the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub pods_to_delete: Vec<String>,
-    /// While scaling up: no more pods are created as long as this many, a number or a percentage of the replicas, are
-    /// not available yet. Without it all are created at once.
+    /// While scaling up: no more pods are created as long as this many, a number or a percentage of
+    /// the replicas, are not available yet. Without it all are created at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = int_or_percent)]
     pub max_unavailable: Option<IntOrString>,
-    /// Whether a replaced pod gets the claims of the one before it. Defaults to false: every pod gets new ones. (v1alpha1
-    /// has the opposite, disablePVCReuse, and reuses where nothing is said.)
+    /// Whether a replaced pod gets the claims of the one before it. Defaults to false: every pod
+    /// gets new ones. (v1alpha1 has the opposite, disablePVCReuse, and reuses where nothing is
+    /// said.)
     #[serde(default, rename = "enablePVCReuse")]
     #[schemars(transform = defaults_to(false))]
     pub enable_pvc_reuse: bool,
-    /// Whether pods that wait in state PreparingDelete no longer count as replicas, so that their replacements are
-    /// created at once. Defaults to false. (In v1alpha1 this is the label
+    /// Whether pods that wait in state PreparingDelete no longer count as replicas, so that their
+    /// replacements are created at once. Defaults to false. (In v1alpha1 this is the label
     /// apps.kruise.io/cloneset-scaling-exclude-preparing-delete.)
     #[serde(default, skip_serializing_if = "is_false")]
     #[schemars(transform = defaults_to(false))]
@@ -137,13 +143,14 @@ pub struct CloneSetScaleStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetUpdateStrategy {
-    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever deletes one gets it
-    /// back with the change. Defaults to RollingUpdate.
+    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever
+    /// deletes one gets it back with the change. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: CloneSetUpdateStrategyType,
-    /// How many pods at a time (maxUnavailable, maxSurge), how far (partition, paused), in which order (priorityStrategy,
-    /// scatterStrategy), and whether in place (podUpdatePolicy, inPlaceUpdateStrategy).
+    /// How many pods at a time (maxUnavailable, maxSurge), how far (partition, paused), in which
+    /// order (priorityStrategy, scatterStrategy), and whether in place (podUpdatePolicy,
+    /// inPlaceUpdateStrategy).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(json!({})))]
     pub rolling_update: Option<RollingUpdateCloneSetStrategy>,
@@ -164,24 +171,27 @@ pub enum CloneSetUpdateStrategyType {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks([surge_in_place("podUpdatePolicy")]))]
 pub struct RollingUpdateCloneSetStrategy {
-    /// How many pods stay at the old revision, a number or a percentage of the replicas, rounded up: with 10 replicas
-    /// and partition 8, two pods are updated. Lower it step by step for a canary. Defaults to 0, all are updated.
+    /// How many pods stay at the old revision, a number or a percentage of the replicas, rounded
+    /// up: with 10 replicas and partition 8, two pods are updated. Lower it step by step for a
+    /// canary. Defaults to 0, all are updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(0), transform = int_or_percent)]
     pub partition: Option<IntOrString>,
-    /// How many pods may be out of service at a time for the update, a number or a percentage of the replicas. A
-    /// percentage is rounded up, or down when maxSurge is not 0. Defaults to 20%.
+    /// How many pods may be out of service at a time for the update, a number or a percentage of
+    /// the replicas. A percentage is rounded up, or down when maxSurge is not 0. Defaults to 20%.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(DEFAULT_MAX_UNAVAILABLE), transform = int_or_percent)]
     pub max_unavailable: Option<IntOrString>,
-    /// How many pods may exist beyond the replicas at a time for the update, a number or a percentage of the replicas,
-    /// rounded up. Has no place with InPlaceOnly, which never replaces pods. Defaults to 0.
+    /// How many pods may exist beyond the replicas at a time for the update, a number or a
+    /// percentage of the replicas, rounded up. Has no place with InPlaceOnly, which never replaces
+    /// pods. Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(0), transform = int_or_percent)]
     pub max_surge: Option<IntOrString>,
-    /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the
-    /// template differ and replaces them otherwise. InPlaceOnly never replaces: a change that cannot be made in place is
-    /// refused with a condition that names the field. Defaults to ReCreate.
+    /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and
+    /// annotations of the template differ and replaces them otherwise. InPlaceOnly never replaces:
+    /// a change that cannot be made in place is refused with a condition that names the field.
+    /// Defaults to ReCreate.
     #[serde(default)]
     #[schemars(transform = defaults_to("ReCreate"))]
     pub pod_update_policy: CloneSetPodUpdateStrategyType,
@@ -191,8 +201,8 @@ pub struct RollingUpdateCloneSetStrategy {
     /// Which pods are updated first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_strategy: Option<UpdatePriorityStrategy>,
-    /// Labels whose pods are spread over the whole update instead of coming one after the other. Applied after
-    /// priorityStrategy; better use only one of the two.
+    /// Labels whose pods are spread over the whole update instead of coming one after the other.
+    /// Applied after priorityStrategy; better use only one of the two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = list_by(["key", "value"]))]
     pub scatter_strategy: Vec<UpdateScatterTerm>,

@@ -17,11 +17,13 @@ use crate::schema::rules::{DNS_LABEL, DNS_SUBDOMAIN};
 
 /// Most containers that one request can name.
 pub const MAX_RECREATED_CONTAINERS: usize = 64;
-/// The longest id of a container, its runtime's scheme included: what a NodeImage asks about, its daemon can answer.
+/// The longest id of a container, its runtime's scheme included: what a NodeImage asks about, its
+/// daemon can answer.
 pub const MAX_CONTAINER_ID: usize = 253;
 /// The fewest seconds that a request can be given as a whole.
 pub const MIN_ACTIVE_DEADLINE_SECONDS: i32 = 3;
-/// The longest grace period, in seconds: a stop holds a slot of its node for as long. A stored request with more has this.
+/// The longest grace period, in seconds: a stop holds a slot of its node for as long. A stored
+/// request with more has this.
 pub const MAX_GRACE_SECONDS: i64 = 3_600;
 
 /// Which containers of which pod, and how.
@@ -53,7 +55,8 @@ pub struct ContainerRecreateRequestSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(json!({})))]
     pub strategy: Option<RecreateStrategy>,
-    /// Seconds after the creation after which the request is given up; at least 3. Without it there is no such limit.
+    /// Seconds after the creation after which the request is given up; at least 3. Without it there
+    /// is no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = MIN_ACTIVE_DEADLINE_SECONDS, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,
@@ -73,8 +76,8 @@ pub struct RecreatedContainer {
     /// Its name.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Read-only: the container's preStop hook, filled in when the request is created. What is run is what the kubelet wrote to the
-    /// running container.
+    /// Read-only: the container's preStop hook, filled in when the request is created. What is run
+    /// is what the kubelet wrote to the running container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_stop: Option<PreStopHandler>,
     /// Read-only: the container's ports, where its preStop hook is an HTTP request.
@@ -126,7 +129,8 @@ pub struct StatusContext {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecreateStrategy {
-    /// Fail ends the request at the first container that cannot be restarted. Ignore goes on with the others. Defaults to Fail.
+    /// Fail ends the request at the first container that cannot be restarted. Ignore goes on with
+    /// the others. Defaults to Fail.
     #[serde(default)]
     #[schemars(transform = defaults_to("Fail"))]
     pub failure_policy: RecreateFailurePolicy,
@@ -136,12 +140,13 @@ pub struct RecreateStrategy {
     /// Stop also a container that was restarted since the request was created.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_recreate: bool,
-    /// Seconds that a container has to end, its preStop hook included. 0 runs no hook. At most 3600. Defaults to the pod's.
+    /// Seconds that a container has to end, its preStop hook included. 0 runs no hook. At most
+    /// 3600. Defaults to the pod's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_GRACE_SECONDS))]
     pub termination_grace_period_seconds: Option<i64>,
-    /// Seconds for which the pod is not ready before the first container is stopped. It needs the readiness gate
-    /// KruisePodReady. At most 3600.
+    /// Seconds for which the pod is not ready before the first container is stopped. It needs the
+    /// readiness gate KruisePodReady. At most 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_GRACE_SECONDS))]
     pub unready_grace_period_seconds: Option<i64>,
@@ -179,12 +184,14 @@ pub struct ContainerRecreateRequestStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_RECREATED_CONTAINERS))]
     pub container_recreate_states: Vec<ContainerRecreateState>,
-    /// The containers as the pod's status has them, those that were started since the request was created.
+    /// The containers as the pod's status has them, those that were started since the request was
+    /// created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_RECREATED_CONTAINERS))]
     pub container_status_snapshot: Vec<ContainerStatusSnapshot>,
-    /// PreRecreateGrace says since when the pod is not ready for this request. Berth: MinStartedPending says since when a container is
-    /// ready that has yet to run for minStartedSeconds, where that takes long, Blocked what holds the request back, and
+    /// PreRecreateGrace says since when the pod is not ready for this request. Berth:
+    /// MinStartedPending says since when a container is ready that has yet to run for
+    /// minStartedSeconds, where that takes long, Blocked what holds the request back, and
     /// DeadlineExceeded which containers the deadline left as they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = conditions(CONDITIONS))]

@@ -1,4 +1,5 @@
-//! Advanced DaemonSet: one pod on each node that fits, updated node by node, in place where that is possible.
+//! Advanced DaemonSet: one pod on each node that fits, updated node by node, in place where that is
+//! possible.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -39,11 +40,13 @@ use crate::schema::template;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks(selector_matches_template()))]
 pub struct DaemonSetSpec {
-    /// Which pods belong to the DaemonSet, by their labels. It must match the template's labels and cannot be changed later.
+    /// Which pods belong to the DaemonSet, by their labels. It must match the template's labels and
+    /// cannot be changed later.
     #[schemars(transform = selector("DaemonSet"))]
     pub selector: LabelSelector,
-    /// The pods that are made. Their fields are those of a pod, see `kubectl explain pod.spec`; nodeName, nodeSelector, affinity and
-    /// tolerations say on which nodes. A change of an image or of metadata can be made in place, any other change replaces pods.
+    /// The pods that are made. Their fields are those of a pod, see `kubectl explain pod.spec`;
+    /// nodeName, nodeSelector, affinity and tolerations say on which nodes. A change of an image or
+    /// of metadata can be made in place, any other change replaces pods.
     #[schemars(transform = with(template::pod("DaemonSet")))]
     pub template: PodTemplate,
     /// How a changed template reaches the pods.
@@ -54,13 +57,14 @@ pub struct DaemonSetSpec {
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub min_ready_seconds: i32,
-    /// How many pods are created, and how many deleted, at a time: a number, or a percentage of the nodes that shall have a pod,
-    /// rounded down, at least 1. Defaults to 250.
+    /// How many pods are created, and how many deleted, at a time: a number, or a percentage of the
+    /// nodes that shall have a pod, rounded down, at least 1. Defaults to 250.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(DEFAULT_BURST_REPLICAS), transform = int_or_percent)]
     #[schemars(transform = checks([more_than_none()]))]
     pub burst_replicas: Option<IntOrString>,
-    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
+    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to
+    /// 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
     #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]

@@ -1,4 +1,5 @@
-//! Advanced DaemonSet: one pod on each node that fits, updated node by node, in place where that is possible.
+//! Advanced DaemonSet: one pod on each node that fits, updated node by node, in place where that is
+//! possible.
 
 pub(crate) mod rules;
 
@@ -49,11 +50,13 @@ pub const DEFAULT_BURST_REPLICAS: i32 = 250;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks(selector_matches_template()))]
 pub struct DaemonSetSpec {
-    /// Which pods belong to the DaemonSet, by their labels. It must match the template's labels and cannot be changed later.
+    /// Which pods belong to the DaemonSet, by their labels. It must match the template's labels and
+    /// cannot be changed later.
     #[schemars(transform = selector("DaemonSet"))]
     pub selector: LabelSelector,
-    /// The pods that are made. Their fields are those of a pod, see `kubectl explain pod.spec`; nodeName, nodeSelector, affinity and
-    /// tolerations say on which nodes. A change of an image or of metadata can be made in place, any other change replaces pods.
+    /// The pods that are made. Their fields are those of a pod, see `kubectl explain pod.spec`;
+    /// nodeName, nodeSelector, affinity and tolerations say on which nodes. A change of an image or
+    /// of metadata can be made in place, any other change replaces pods.
     #[schemars(transform = with(template::pod("DaemonSet")))]
     pub template: PodTemplate,
     /// How a changed template reaches the pods.
@@ -64,13 +67,14 @@ pub struct DaemonSetSpec {
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub min_ready_seconds: i32,
-    /// How many pods are created, and how many deleted, at a time: a number, or a percentage of the nodes that shall have a pod,
-    /// rounded down, at least 1. Defaults to 250.
+    /// How many pods are created, and how many deleted, at a time: a number, or a percentage of the
+    /// nodes that shall have a pod, rounded down, at least 1. Defaults to 250.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(DEFAULT_BURST_REPLICAS), transform = int_or_percent)]
     #[schemars(transform = checks([more_than_none()]))]
     pub burst_replicas: Option<IntOrString>,
-    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
+    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to
+    /// 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
     #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
@@ -88,8 +92,8 @@ pub struct DaemonSetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonSetScaleStrategy {
-    /// Pods are created only on as many nodes as updateStrategy.rollingUpdate.partition leaves, in the order of their names.
-    /// Defaults to false, one is created on every node at once.
+    /// Pods are created only on as many nodes as updateStrategy.rollingUpdate.partition leaves, in
+    /// the order of their names. Defaults to false, one is created on every node at once.
     #[serde(default, skip_serializing_if = "is_false")]
     pub partitioned_scaling: bool,
 }
@@ -98,8 +102,8 @@ pub struct DaemonSetScaleStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonSetUpdateStrategy<T: Default = RollingUpdateType> {
-    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever deletes one gets it back with
-    /// the change. Defaults to RollingUpdate.
+    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever
+    /// deletes one gets it back with the change. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: DaemonSetUpdateStrategyType,
@@ -123,18 +127,19 @@ pub enum DaemonSetUpdateStrategyType {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateDaemonSet<T: Default = RollingUpdateType> {
-    /// Standard replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the template
-    /// differ and replaces them otherwise. Defaults to Standard.
+    /// Standard replaces pods. InPlaceIfPossible changes running pods where only images, labels and
+    /// annotations of the template differ and replaces them otherwise. Defaults to Standard.
     #[serde(default, rename = "rollingUpdateType")]
     #[schemars(transform = defaults_to("Standard"))]
     pub type_: T,
-    /// How many of the nodes that shall have a pod may be without an available one for the update: a number or a percentage
-    /// of them, rounded up. Defaults to 1, beside a maxSurge to 0.
+    /// How many of the nodes that shall have a pod may be without an available one for the update:
+    /// a number or a percentage of them, rounded up. Defaults to 1, beside a maxSurge to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = int_or_percent, transform = checks([not_above_all()]))]
     pub max_unavailable: Option<IntOrString>,
-    /// On how many nodes a new pod may run beside the old one that it replaces: a number or a percentage of the nodes that shall
-    /// have a pod, rounded up. Only with Standard. Defaults to 0.
+    /// On how many nodes a new pod may run beside the old one that it replaces: a number or a
+    /// percentage of the nodes that shall have a pod, rounded up. Only with Standard. Defaults to
+    /// 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = int_or_percent, transform = checks([not_above_all()]))]
     pub max_surge: Option<IntOrString>,
@@ -142,12 +147,14 @@ pub struct RollingUpdateDaemonSet<T: Default = RollingUpdateType> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = label_selector)]
     pub selector: Option<LabelSelector>,
-    /// On how many nodes pods stay at the old revision: a number, or a percentage of the nodes that shall have a pod, rounded
-    /// down. The last by name are updated first. Lower it step by step for a canary. Defaults to 0, all are updated.
+    /// On how many nodes pods stay at the old revision: a number, or a percentage of the nodes that
+    /// shall have a pod, rounded down. The last by name are updated first. Lower it step by step
+    /// for a canary. Defaults to 0, all are updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(0), transform = int_or_percent)]
     pub partition: Option<IntOrString>,
-    /// Stops the update where it is; pods are created and deleted with the nodes as ever. Defaults to false.
+    /// Stops the update where it is; pods are created and deleted with the nodes as ever. Defaults
+    /// to false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(false))]
     pub paused: Option<bool>,

@@ -1,4 +1,5 @@
-//! DistributedPodDisruptionBudget: how many pods of several namespaces stay, whoever takes one out of service where.
+//! DistributedPodDisruptionBudget: how many pods of several namespaces stay, whoever takes one out
+//! of service where.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -42,27 +43,28 @@ pub struct DistributedPodDisruptionBudgetSpec {
     /// The budget's own pods, of the same namespace, by their labels. It cannot be changed later.
     #[schemars(transform = label_selector, transform = checks([not_empty(SELECTS_EVERY_POD)]))]
     pub selector: LabelSelector,
-    /// The fewest pods that must stay healthy, own ones and those of federation together: a number, or a percentage of all
-    /// expected ones, rounded up. Either this or maxUnavailable.
+    /// The fewest pods that must stay healthy, own ones and those of federation together: a number,
+    /// or a percentage of all expected ones, rounded up. Either this or maxUnavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = amount)]
     pub min_available: Option<IntOrString>,
-    /// The most pods that may be out of service, own ones and those of federation together: a number, or a percentage of all
-    /// expected ones, rounded up. Either this or minAvailable.
+    /// The most pods that may be out of service, own ones and those of federation together: a
+    /// number, or a percentage of all expected ones, rounded up. Either this or minAvailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = amount)]
     pub max_unavailable: Option<IntOrString>,
-    /// Budgets whose pods count, too. They are asked for their own pods, not for what they federate in turn. None of them is bound
-    /// by this budget, unless it names it back.
+    /// Budgets whose pods count, too. They are asked for their own pods, not for what they federate
+    /// in turn. None of them is bound by this budget, unless it names it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_MEMBERS), transform = list_by(["cluster", "namespace", "name"]))]
     pub federation: Vec<Member>,
-    /// IfHealthyBudget lets a pod that is not healthy go only while enough others are. AlwaysAllow lets it go whatever the budget
-    /// says. Defaults to IfHealthyBudget.
+    /// IfHealthyBudget lets a pod that is not healthy go only while enough others are. AlwaysAllow
+    /// lets it go whatever the budget says. Defaults to IfHealthyBudget.
     #[serde(default)]
     #[schemars(transform = defaults_to("IfHealthyBudget"))]
     pub unhealthy_pod_eviction_policy: UnhealthyPodEvictionPolicy,
-    /// From what the pods are protected. Empty: EVICT, DELETE and UPDATE. RESIZE is a change of resources that restarts no container.
+    /// From what the pods are protected. Empty: EVICT, DELETE and UPDATE. RESIZE is a change of
+    /// resources that restarts no container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub protect_operations: Vec<ProtectedOperation>,
@@ -70,12 +72,13 @@ pub struct DistributedPodDisruptionBudgetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_CONDITIONS), inner(length(min = 1, max = 316)))]
     pub healthy_conditions: Vec<String>,
-    /// How many of its own pods never go, whatever the others have. Budgets of other clusters count on so many while this one cannot be
-    /// read. Defaults to 0.
+    /// How many of its own pods never go, whatever the others have. Budgets of other clusters count
+    /// on so many while this one cannot be read. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub floor: i32,
-    /// How long others may count on a floor that was lowered, or whose budget was deleted: so long it binds on. In seconds; defaults to 60.
+    /// How long others may count on a floor that was lowered, or whose budget was deleted: so long
+    /// it binds on. In seconds; defaults to 60.
     #[serde(default = "lease_seconds")]
     #[schemars(range(min = 10, max = 3600), transform = defaults_to(60))]
     pub lease_seconds: i32,
@@ -101,7 +104,8 @@ pub struct Member {
     /// Its name.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
-    /// Its kind. Without it a DistributedPodDisruptionBudget, or, if there is none of that name, a PodDisruptionBudget.
+    /// Its kind. Without it a DistributedPodDisruptionBudget, or, if there is none of that name, a
+    /// PodDisruptionBudget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<MemberKind>,
 }
@@ -150,7 +154,8 @@ pub struct DistributedPodDisruptionBudgetStatus {
     /// How many more of its own pods may be taken out of service now.
     #[serde(default)]
     pub disruptions_allowed: i32,
-    /// How many pods are healthy, own ones and those of federation together, without those that were allowed to go or to change.
+    /// How many pods are healthy, own ones and those of federation together, without those that
+    /// were allowed to go or to change.
     #[serde(default)]
     pub current_healthy: i32,
     /// How many of them must stay healthy.
@@ -165,7 +170,8 @@ pub struct DistributedPodDisruptionBudgetStatus {
     /// How many of them never go, as other clusters may have read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<FloorStatus>,
-    /// The PodDisruptionBudget of the same name, which tells the scheduler, autoscalers and the eviction API.
+    /// The PodDisruptionBudget of the same name, which tells the scheduler, autoscalers and the
+    /// eviction API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub child_status: Option<ChildStatus>,
     /// What each of federation has, in its order.
@@ -249,17 +255,19 @@ pub struct FederatedStatus {
     /// Its metadata.generation, where it is in this cluster.
     #[serde(default, skip_serializing_if = "is_zero_i64")]
     pub generation: i64,
-    /// Whether its numbers are known. If not, none of its pods counts as healthy, or as many as its floor says.
+    /// Whether its numbers are known. If not, none of its pods counts as healthy, or as many as its
+    /// floor says.
     #[serde(default)]
     pub reachable: bool,
-    /// How many of its pods are healthy, without those that were allowed to go and those that are counted already.
+    /// How many of its pods are healthy, without those that were allowed to go and those that are
+    /// counted already.
     #[serde(default)]
     pub healthy: i32,
     /// How many it expects, without those that are counted already.
     #[serde(default)]
     pub expected: i32,
-    /// How many of its pods are counted already, for this budget or one before it in federation selects them, too, or may do so in
-    /// another cluster.
+    /// How many of its pods are counted already, for this budget or one before it in federation
+    /// selects them, too, or may do so in another cluster.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     pub shared: i32,
     /// How many of those that it expects are counted already.

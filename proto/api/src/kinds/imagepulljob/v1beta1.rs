@@ -56,14 +56,16 @@ pub struct ImagePullJobTemplate {
     #[schemars(length(max = 256))]
     #[schemars(inner(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN)))]
     pub pull_secrets: Vec<String>,
-    /// Which nodes pull: by name or by labels. Without it, and without podSelector, all nodes. An ImagePullJob keeps it.
+    /// Which nodes pull: by name or by labels. Without it, and without podSelector, all nodes. An
+    /// ImagePullJob keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<ImagePullJobNodeSelector>,
-    /// Pull on the nodes where pods of the job's namespace with these labels are. Not together with selector. An ImagePullJob
-    /// keeps it.
+    /// Pull on the nodes where pods of the job's namespace with these labels are. Not together with
+    /// selector. An ImagePullJob keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_selector: Option<ImagePullJobPodSelector>,
-    /// How many nodes pull at a time: a number, or a percentage of the nodes. 0 pauses the job. 1 where nothing is said.
+    /// How many nodes pull at a time: a number, or a percentage of the nodes. 0 pauses the job. 1
+    /// where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = int_or_percent)]
     pub parallelism: Option<IntOrString>,
@@ -80,8 +82,8 @@ pub struct ImagePullJobTemplate {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = sandbox)]
     pub sandbox_config: Option<SandboxConfig>,
-    /// Always asks the registry even if a node has the image, IfNotPresent does not. Defaults to IfNotPresent.
-    /// An ImagePullJob keeps it.
+    /// Always asks the registry even if a node has the image, IfNotPresent does not. Defaults to
+    /// IfNotPresent. An ImagePullJob keeps it.
     #[serde(default)]
     #[schemars(transform = defaults_to("IfNotPresent"))]
     pub image_pull_policy: ImagePullPolicy,
@@ -120,7 +122,8 @@ pub struct PullPolicy {
     #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS))]
     #[schemars(transform = defaults_to(DEFAULT_TIMEOUT_SECONDS))]
     pub timeout_seconds: Option<i32>,
-    /// How often a failed pull is tried again before the node counts as failed; at most 100. Defaults to 3.
+    /// How often a failed pull is tried again before the node counts as failed; at most 100.
+    /// Defaults to 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_BACKOFF_LIMIT))]
     #[schemars(transform = defaults_to(DEFAULT_BACKOFF_LIMIT))]
@@ -131,17 +134,18 @@ pub struct PullPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletionPolicy {
-    /// Always: done when every node has the image or gave up. Never: the job stays, and nodes that join the cluster pull
-    /// too. Defaults to Always.
+    /// Always: done when every node has the image or gave up. Never: the job stays, and nodes that
+    /// join the cluster pull too. Defaults to Always.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("Always"))]
     pub type_: CompletionPolicyType,
-    /// Seconds after which the job ends whatever the nodes do; at least pullPolicy.timeoutSeconds. Only with Always.
+    /// Seconds after which the job ends whatever the nodes do; at least pullPolicy.timeoutSeconds.
+    /// Only with Always.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,
-    /// Seconds after which the finished job is deleted; 0 deletes it at once. Without it the job stays. Only with
-    /// Always.
+    /// Seconds after which the finished job is deleted; 0 deletes it at once. Without it the job
+    /// stays. Only with Always.
     #[serde(
         rename = "ttlSecondsAfterFinished",
         skip_serializing_if = "Option::is_none"

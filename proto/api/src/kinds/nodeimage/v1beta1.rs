@@ -1,7 +1,7 @@
 //! NodeImage: what images a node shall have, and which it has.
 //!
-//! The controller writes the spec, the node's daemon the status. The parts that only Berth has are the same in every
-//! version, so that no conversion loses them.
+//! The controller writes the spec, the node's daemon the status. The parts that only Berth has are
+//! the same in every version, so that no conversion loses them.
 
 mod containers;
 pub(crate) mod rules;
@@ -59,17 +59,18 @@ pub struct NodeImageSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = MAX_IMAGES), transform = checks([have_names()]))]
     pub images: BTreeMap<String, ImageSpec>,
-    /// Berth: pods of the node whose in-place update cannot be judged by their own status. The daemon answers in
-    /// status.inspectedPods what their containers were created from.
+    /// Berth: pods of the node whose in-place update cannot be judged by their own status. The
+    /// daemon answers in status.inspectedPods what their containers were created from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_INSPECTED_PODS), transform = list_by(["uid"]))]
     pub inspect_pods: Vec<InspectPod>,
-    /// Berth: containers of the node's pods to stop, as ContainerRecreateRequests ask for it. The daemon answers in
-    /// status.stoppedContainers. At most 100.
+    /// Berth: containers of the node's pods to stop, as ContainerRecreateRequests ask for it. The
+    /// daemon answers in status.stoppedContainers. At most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_STOPPED_CONTAINERS), transform = list_by(["request", "container"]))]
     pub stop_containers: Vec<StopContainer>,
-    /// Berth: all that a node pulls which joins is listed in images. The daemon tells status.firstSyncStatus only then.
+    /// Berth: all that a node pulls which joins is listed in images. The daemon tells
+    /// status.firstSyncStatus only then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub first_pulls_listed: bool,
 }
@@ -79,15 +80,16 @@ pub struct NodeImageSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["tags"]))]
 pub struct ImageSpec {
-    /// Secrets to try for the registry, of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
+    /// Secrets to try for the registry, of type kubernetes.io/dockerconfigjson or
+    /// kubernetes.io/dockercfg.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_secrets: Vec<ReferenceObject>,
     /// The tags, or digests, to pull. At most 64.
     #[serde(default)]
     #[schemars(transform = list_by(["tag"]), transform = checks([tag_count()]))]
     pub tags: Vec<ImageTagSpec>,
-    /// What is handed to the runtime along with pulls of tags that say nothing themselves. Read, and kept where it is; what
-    /// jobs ask for is the tag's.
+    /// What is handed to the runtime along with pulls of tags that say nothing themselves. Read,
+    /// and kept where it is; what jobs ask for is the tag's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox_config: Option<SandboxConfig>,
 }
@@ -103,10 +105,11 @@ impl ImageSpec {
         own.or(self.sandbox_config.as_ref())
     }
 
-    /// The secrets for the pull of one tag: those from the namespaces of the tag's own owners. The list belongs to the
-    /// image, but another tag of it may be another tenant's, whose passwords are not this tag's to use. A tag that was
-    /// put in by hand, with no owner that has a namespace, gets those from namespaces that own no tag of the image.
-    /// `None` when the tag is not listed.
+    /// The secrets for the pull of one tag: those from the namespaces of the tag's own owners. The
+    /// list belongs to the image, but another tag of it may be another tenant's, whose passwords
+    /// are not this tag's to use. A tag that was put in by hand, with no owner that has a
+    /// namespace, gets those from namespaces that own no tag of the image. `None` when the tag is
+    /// not listed.
     pub fn secrets_of(&self, tag: &str) -> Option<Vec<&ReferenceObject>> {
         let entry = self.tags.iter().find(|entry| entry.tag == tag)?;
         let by_hand = entry.namespaces().next().is_none();
@@ -159,11 +162,13 @@ pub struct ImageTagSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = owners)]
     pub owner_references: Vec<ObjectReference>,
-    /// Counts the times that the pull was asked for. A status with another version speaks of an earlier one.
+    /// Counts the times that the pull was asked for. A status with another version speaks of an
+    /// earlier one.
     #[serde(default, skip_serializing_if = "is_zero_i64")]
     #[schemars(range(min = 0))]
     pub version: i64,
-    /// Always asks the registry even if the node has the image, IfNotPresent does not. Empty means IfNotPresent.
+    /// Always asks the registry even if the node has the image, IfNotPresent does not. Empty means
+    /// IfNotPresent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
     /// Berth: what is handed to the runtime along with this pull. Without it, what the image says.
@@ -172,7 +177,8 @@ pub struct ImageTagSpec {
 }
 
 impl ImageTagSpec {
-    /// The namespaces of the owners, each as often as it has one. Owners that have none are left out.
+    /// The namespaces of the owners, each as often as it has one. Owners that have none are left
+    /// out.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         let namespaces = self
             .owner_references
@@ -213,13 +219,15 @@ pub struct ImageTagPullPolicy {
     )]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// Seconds after which the pull is given up, all tries together. Without it there is no such limit.
+    /// Seconds after which the pull is given up, all tries together. Without it there is no such
+    /// limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,
 }
 
-/// What is handed to the runtime along with a pull, for runtimes and snapshotters that look at it. At most 16 KiB.
+/// What is handed to the runtime along with a pull, for runtimes and snapshotters that look at it.
+/// At most 16 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxConfig {
@@ -248,8 +256,8 @@ impl SandboxConfig {
     }
 }
 
-/// How long one try of a pull takes at most, in seconds, where this is asked for: an entry may be from before the CRD had
-/// bounds, or put in by hand.
+/// How long one try of a pull takes at most, in seconds, where this is asked for: an entry may be
+/// from before the CRD had bounds, or put in by hand.
 pub fn timeout_seconds(asked: Option<i32>) -> i32 {
     asked
         .filter(|seconds| *seconds > 0)

@@ -1,4 +1,5 @@
-//! PersistentPodState: where the pods of a workload ran last, so that those that take their place run there, too.
+//! PersistentPodState: where the pods of a workload ran last, so that those that take their place
+//! run there, too.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,8 @@ pub(crate) const MOST_KEYS: usize = 16;
 pub struct PersistentPodStateSpec {
     /// The workload, in the same namespace. It cannot be changed later.
     pub target_ref: TargetReference,
-    /// Annotations of pods that are kept, too: a pod that takes the place of another gets them back where its template has none.
+    /// Annotations of pods that are kept, too: a pod that takes the place of another gets them back
+    /// where its template has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_KEYS))]
     pub persistent_pod_annotations: Vec<PersistentPodAnnotation>,
@@ -44,8 +46,8 @@ pub struct PersistentPodStateSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_KEYS))]
     pub preferred_persistent_topology: Vec<PreferredTopologyTerm>,
-    /// WhenScaled drops the record of a pod that is beyond the replicas and gone. WhenDeleted keeps it until the workload goes.
-    /// Defaults to WhenScaled.
+    /// WhenScaled drops the record of a pod that is beyond the replicas and gone. WhenDeleted keeps
+    /// it until the workload goes. Defaults to WhenScaled.
     #[serde(default)]
     #[schemars(transform = defaults_to("WhenScaled"))]
     pub persistent_pod_state_retention_policy: RetentionPolicy,

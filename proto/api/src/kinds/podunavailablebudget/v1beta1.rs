@@ -49,25 +49,27 @@ const PROTECTS_NO_POD: &str = "is empty and would select every pod, so that none
 #[schemars(transform = checks([one_of("selector", "targetRef"), one_of("maxUnavailable", "minAvailable")]))]
 #[schemars(transform = checks([unchanged("selector"), unchanged("targetRef")]))]
 pub struct PodUnavailableBudgetSpec {
-    /// Pods of the same namespace, by their labels. Either this or targetRef. It cannot be changed later.
+    /// Pods of the same namespace, by their labels. Either this or targetRef. It cannot be changed
+    /// later.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = label_selector, transform = checks([not_empty(SELECTS_EVERY_POD)]))]
     pub selector: Option<LabelSelector>,
-    /// A workload of the same namespace, whose pods are meant. Either this or selector. It cannot be changed later.
+    /// A workload of the same namespace, whose pods are meant. Either this or selector. It cannot
+    /// be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetReference>,
-    /// The most pods that may be unavailable, a number or a percentage of all expected ones, rounded up. Either this or
-    /// minAvailable.
+    /// The most pods that may be unavailable, a number or a percentage of all expected ones,
+    /// rounded up. Either this or minAvailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = amount)]
     pub max_unavailable: Option<IntOrString>,
-    /// The fewest pods that must stay available, a number or a percentage of all expected ones, rounded up. Either this or
-    /// maxUnavailable.
+    /// The fewest pods that must stay available, a number or a percentage of all expected ones,
+    /// rounded up. Either this or maxUnavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = amount)]
     pub min_available: Option<IntOrString>,
-    /// From what the pods are protected. Empty: DELETE, UPDATE and EVICT. RESIZE is a change of resources that restarts no
-    /// container.
+    /// From what the pods are protected. Empty: DELETE, UPDATE and EVICT. RESIZE is a change of
+    /// resources that restarts no container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub protect_operations: Vec<ProtectedOperation>,
@@ -79,8 +81,8 @@ pub struct PodUnavailableBudgetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = label_selector, transform = checks([not_empty(PROTECTS_NO_POD)]))]
     pub ignored_pod_selector: Option<LabelSelector>,
-    /// AlwaysAllow lets pods that are not available go whatever the budget says. IfHealthyBudget only while enough others are
-    /// available. Defaults to AlwaysAllow.
+    /// AlwaysAllow lets pods that are not available go whatever the budget says. IfHealthyBudget
+    /// only while enough others are available. Defaults to AlwaysAllow.
     #[serde(default)]
     #[schemars(transform = defaults_to("AlwaysAllow"))]
     pub unhealthy_pod_policy: UnhealthyPodPolicy,
@@ -123,7 +125,8 @@ impl ProtectedOperation {
             .find(|operation| operation.name() == name)
     }
 
-    /// Whether a pod that it befell is counted as unavailable only until it serves again, not until it is gone.
+    /// Whether a pod that it befell is counted as unavailable only until it serves again, not until
+    /// it is gone.
     pub const fn is_change(self) -> bool {
         matches!(self, Self::Update | Self::Resize)
     }
@@ -179,7 +182,8 @@ pub struct PodUnavailableBudgetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ledger {
-    /// The newest resourceVersion of a pod that was known when pods were counted last. Nobody counts from an older view.
+    /// The newest resourceVersion of a pod that was known when pods were counted last. Nobody
+    /// counts from an older view.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub counted: String,
@@ -191,7 +195,8 @@ pub struct Ledger {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 65_536))]
     pub selector: Option<String>,
-    /// Something was taken back since, so more may go than the numbers say: pods are counted again at once.
+    /// Something was taken back since, so more may go than the numbers say: pods are counted again
+    /// at once.
     #[serde(default, skip_serializing_if = "is_false")]
     pub recount: bool,
     /// What was granted and is not settled.

@@ -1,4 +1,5 @@
-//! SidecarSet: it can name a namespace, and has the custom version in a label. All else is as in v1beta1.
+//! SidecarSet: it can name a namespace, and has the custom version in a label. All else is as in
+//! v1beta1.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -1,4 +1,5 @@
-//! SidecarSet: containers that pods get when they are created, and that are updated by themselves afterwards.
+//! SidecarSet: containers that pods get when they are created, and that are updated by themselves
+//! afterwards.
 
 pub(crate) mod container_rules;
 mod containers;
@@ -62,8 +63,8 @@ pub struct SidecarSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = label_selector, transform = checks([not_empty(EVERYWHERE)]))]
     pub namespace_selector: Option<LabelSelector>,
-    /// Init containers that pods get. One with `restartPolicy: Always` runs beside the pod's containers. Injected in the order of
-    /// their names.
+    /// Init containers that pods get. One with `restartPolicy: Always` runs beside the pod's
+    /// containers. Injected in the order of their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = sidecars(true))]
     pub init_containers: Vec<SidecarContainer>,
@@ -71,7 +72,8 @@ pub struct SidecarSetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = sidecars(false))]
     pub containers: Vec<SidecarContainer>,
-    /// Volumes that the containers mount or read variables from: see `kubectl explain pod.spec.volumes`. A pod gets no others.
+    /// Volumes that the containers mount or read variables from: see `kubectl explain
+    /// pod.spec.volumes`. A pod gets no others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = with(by_name(MOST_VOLUMES)))]
     #[schemars(transform = with(json!({"items": volume()})))]
@@ -96,7 +98,8 @@ pub struct SidecarSetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_PATCHES))]
     pub patch_pod_metadata: Vec<SidecarSetPatchPodMetadata>,
-    /// A name for this version of the containers, by which injectionStrategy.revision may ask for it later.
+    /// A name for this version of the containers, by which injectionStrategy.revision may ask for
+    /// it later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = LABEL_VALUE), transform = checks([label_value()]))]
     pub custom_version: String,
@@ -111,7 +114,8 @@ pub struct SidecarSetPatchPodMetadata {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = with(annotations()))]
     pub annotations: BTreeMap<String, String>,
-    /// Retain keeps what a pod has, Overwrite replaces it, MergePatchJson merges JSON texts. Defaults to Retain.
+    /// Retain keeps what a pod has, Overwrite replaces it, MergePatchJson merges JSON texts.
+    /// Defaults to Retain.
     #[serde(default)]
     #[schemars(transform = defaults_to("Retain"))]
     pub patch_policy: PatchPolicy,
@@ -153,8 +157,8 @@ pub struct SidecarSetInjectRevision {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub revision_name: Option<String>,
-    /// Always: every pod gets it. Partial: pods that an update would reach get the latest instead, with a percentage as partition
-    /// by chance. Defaults to Always.
+    /// Always: every pod gets it. Partial: pods that an update would reach get the latest instead,
+    /// with a percentage as partition by chance. Defaults to Always.
     #[serde(default)]
     #[schemars(transform = defaults_to("Always"))]
     pub policy: InjectRevisionPolicy,
@@ -175,7 +179,8 @@ pub enum InjectRevisionPolicy {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks([selected_or_kept_back()]))]
 pub struct SidecarSetUpdateStrategy {
-    /// RollingUpdate changes images in pods that have the containers. NotUpdate leaves them alone. Defaults to RollingUpdate.
+    /// RollingUpdate changes images in pods that have the containers. NotUpdate leaves them alone.
+    /// Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: SidecarSetUpdateStrategyType,
@@ -191,14 +196,16 @@ pub struct SidecarSetUpdateStrategy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(0), transform = int_or_percent)]
     pub partition: Option<IntOrString>,
-    /// How many pods may be out of service for updates, a number or a percentage of the matched pods, rounded up. Defaults to 1.
+    /// How many pods may be out of service for updates, a number or a percentage of the matched
+    /// pods, rounded up. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(1), transform = int_or_percent)]
     pub max_unavailable: Option<IntOrString>,
     /// Which pods are updated first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_strategy: Option<UpdatePriorityStrategy>,
-    /// Pods with these labels are spread over the whole update. The value `*` stands for each value.
+    /// Pods with these labels are spread over the whole update. The value `*` stands for each
+    /// value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), transform = list_by(["key", "value"]), transform = short_values)]
     pub scatter_strategy: Vec<UpdateScatterTerm>,

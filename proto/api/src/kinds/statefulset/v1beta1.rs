@@ -1,4 +1,5 @@
-//! Advanced StatefulSet: pods with a name, claims and a place in the order of their own, updated in place where that is possible.
+//! Advanced StatefulSet: pods with a name, claims and a place in the order of their own, updated in
+//! place where that is possible.
 
 pub(crate) mod rules;
 
@@ -62,43 +63,48 @@ pub struct StatefulSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX), transform = defaults_to(1))]
     pub replicas: Option<i32>,
-    /// Which pods belong to the StatefulSet, by their labels. It must match the template's labels and cannot be changed later.
+    /// Which pods belong to the StatefulSet, by their labels. It must match the template's labels
+    /// and cannot be changed later.
     #[schemars(transform = selector("StatefulSet"))]
     pub selector: LabelSelector,
-    /// The pods that are made, each named `<statefulset>-<ordinal>`. Its fields are those of a pod, see `kubectl explain
-    /// pod.spec`; any of them may be used. A change of an image or of metadata can be made in place, any other change
-    /// replaces pods.
+    /// The pods that are made, each named `<statefulset>-<ordinal>`. Its fields are those of a pod,
+    /// see `kubectl explain pod.spec`; any of them may be used. A change of an image or of metadata
+    /// can be made in place, any other change replaces pods.
     #[schemars(transform = with(template::pod("StatefulSet")))]
     pub template: PodTemplate,
-    /// Claims of which every pod gets one of its own, named `<template>-<statefulset>-<ordinal>` and mounted as a volume of the
-    /// template's name. See `kubectl explain pvc.spec`. A pod that is replaced gets them back. A template that is added replaces
-    /// the pods without its volume, as an update does; one that is taken away changes no pod.
+    /// Claims of which every pod gets one of its own, named `<template>-<statefulset>-<ordinal>`
+    /// and mounted as a volume of the template's name. See `kubectl explain pvc.spec`. A pod that
+    /// is replaced gets them back. A template that is added replaces the pods without its volume,
+    /// as an update does; one that is taken away changes no pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_claim_templates: Vec<VolumeClaimTemplate>,
     /// How a change of volumeClaimTemplates reaches the claims that there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_claim_update_strategy: Option<VolumeClaimUpdateStrategy>,
-    /// The headless Service by which each pod has a DNS name, `<pod>.<service>`. It cannot be changed later.
+    /// The headless Service by which each pod has a DNS name, `<pod>.<service>`. It cannot be
+    /// changed later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub service_name: String,
-    /// OrderedReady makes and deletes one pod at a time, in order; an update takes as many as rollingUpdate.maxUnavailable
-    /// says out of service. Parallel makes and deletes all at once. It cannot be changed later. Defaults to OrderedReady.
+    /// OrderedReady makes and deletes one pod at a time, in order; an update takes as many as
+    /// rollingUpdate.maxUnavailable says out of service. Parallel makes and deletes all at once. It
+    /// cannot be changed later. Defaults to OrderedReady.
     #[serde(default)]
     #[schemars(transform = defaults_to("OrderedReady"))]
     pub pod_management_policy: PodManagementPolicy,
-    /// How a changed template reaches the pods: by the controller, a few pods at a time as rollingUpdate says, or by
-    /// whoever deletes pods.
+    /// How a changed template reaches the pods: by the controller, a few pods at a time as
+    /// rollingUpdate says, or by whoever deletes pods.
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})))]
     pub update_strategy: StatefulSetUpdateStrategy,
-    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
+    /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to
+    /// 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
     #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
-    /// Ordinals that no pod has: numbers, and ranges such as "2-5", both ends included. A pod that has one goes, and another
-    /// is made for it first.
+    /// Ordinals that no pod has: numbers, and ranges such as "2-5", both ends included. A pod that
+    /// has one goes, and another is made for it first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_RESERVED), extend("x-kubernetes-list-type" = "atomic"))]
     pub reserve_ordinals: Vec<IntOrString>,
@@ -108,7 +114,8 @@ pub struct StatefulSetSpec {
     /// How the number of pods changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_strategy: Option<StatefulSetScaleStrategy>,
-    /// What becomes of claims when their pod, or the StatefulSet, goes. They stay where nothing is said.
+    /// What becomes of claims when their pod, or the StatefulSet, goes. They stay where nothing is
+    /// said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim_retention_policy: Option<ClaimRetentionPolicy>,
     /// Where the ordinals begin.
@@ -129,8 +136,8 @@ pub enum PodManagementPolicy {
 /// How a change of claim templates reaches claims.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeClaimUpdateStrategy {
-    /// OnDelete leaves claims alone: the next claim is as the template. OnPodRollingUpdate enlarges the claims of each pod before
-    /// it is updated. Defaults to OnDelete.
+    /// OnDelete leaves claims alone: the next claim is as the template. OnPodRollingUpdate enlarges
+    /// the claims of each pod before it is updated. Defaults to OnDelete.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("OnDelete"))]
     pub type_: VolumeClaimUpdateStrategyType,
@@ -150,8 +157,9 @@ pub enum VolumeClaimUpdateStrategyType {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetScaleStrategy {
-    /// While scaling up: no more pods are created as long as this many, a number or a percentage of the replicas rounded
-    /// down, were made and are not available yet. Only with Parallel. Without it all are created at once.
+    /// While scaling up: no more pods are created as long as this many, a number or a percentage of
+    /// the replicas rounded down, were made and are not available yet. Only with Parallel. Without
+    /// it all are created at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = int_or_percent, transform = checks([more_than_none()]))]
     pub max_unavailable: Option<IntOrString>,
@@ -165,7 +173,8 @@ pub struct ClaimRetentionPolicy {
     #[serde(default)]
     #[schemars(transform = defaults_to("Retain"))]
     pub when_deleted: ClaimRetention,
-    /// When its ordinal is no longer wanted: there are fewer replicas, or it is reserved, or the start is another. Defaults to Retain.
+    /// When its ordinal is no longer wanted: there are fewer replicas, or it is reserved, or the
+    /// start is another. Defaults to Retain.
     #[serde(default)]
     #[schemars(transform = defaults_to("Retain"))]
     pub when_scaled: ClaimRetention,
@@ -184,7 +193,8 @@ pub enum ClaimRetention {
 /// Where ordinals begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatefulSetOrdinals {
-    /// The first ordinal. Counts where the feature gate StatefulSetStartOrdinal is on; ordinals begin with 0 elsewhere.
+    /// The first ordinal. Counts where the feature gate StatefulSetStartOrdinal is on; ordinals
+    /// begin with 0 elsewhere.
     #[serde(default)]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub start: i32,
@@ -195,13 +205,13 @@ pub struct StatefulSetOrdinals {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks([rolls_by_itself()]))]
 pub struct StatefulSetUpdateStrategy {
-    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever deletes one gets it
-    /// back with the change. Defaults to RollingUpdate.
+    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever
+    /// deletes one gets it back with the change. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: StatefulSetUpdateStrategyType,
-    /// How many pods at a time, how far, in which order, and whether in place. With OnDelete, nothing but the
-    /// defaults.
+    /// How many pods at a time, how far, in which order, and whether in place. With OnDelete,
+    /// nothing but the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(json!({})))]
     pub rolling_update: Option<RollingUpdateStatefulSetStrategy>,
@@ -221,33 +231,38 @@ pub enum StatefulSetUpdateStrategyType {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateStatefulSetStrategy {
-    /// How many pods stay at the old revision: those with the lowest ordinals, or, with unorderedUpdate, those whose turn
-    /// comes last. Lower it step by step for a canary. Defaults to 0, all are updated.
+    /// How many pods stay at the old revision: those with the lowest ordinals, or, with
+    /// unorderedUpdate, those whose turn comes last. Lower it step by step for a canary. Defaults
+    /// to 0, all are updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX), transform = defaults_to(0))]
     pub partition: Option<i32>,
-    /// How many pods may be out of service at a time for the update, a number or a percentage of the replicas rounded down,
-    /// at least 1. With podManagementPolicy OrderedReady the next pods follow when all pods are available. Defaults to 1.
+    /// How many pods may be out of service at a time for the update, a number or a percentage of
+    /// the replicas rounded down, at least 1. With podManagementPolicy OrderedReady the next pods
+    /// follow when all pods are available. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(1), transform = int_or_percent)]
     #[schemars(transform = checks([more_than_none()]))]
     pub max_unavailable: Option<IntOrString>,
-    /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the
-    /// template differ and replaces them otherwise. InPlaceOnly never replaces: a change that cannot be made in place is
-    /// refused with a condition that names the field. Defaults to ReCreate.
+    /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and
+    /// annotations of the template differ and replaces them otherwise. InPlaceOnly never replaces:
+    /// a change that cannot be made in place is refused with a condition that names the field.
+    /// Defaults to ReCreate.
     #[serde(default)]
     #[schemars(transform = defaults_to("ReCreate"))]
     pub pod_update_policy: PodUpdatePolicy,
     /// Stops the update where it is; scaling goes on. Defaults to false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub paused: bool,
-    /// Updates pods in another order than that of their ordinals. Only with podManagementPolicy Parallel.
+    /// Updates pods in another order than that of their ordinals. Only with podManagementPolicy
+    /// Parallel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unordered_update: Option<UnorderedUpdateStrategy>,
     /// Details of updating in place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_place_update_strategy: Option<InPlaceUpdateStrategy>,
-    /// Seconds for which a pod must have been ready before it counts as available, at most 300. Defaults to 0.
+    /// Seconds for which a pod must have been ready before it counts as available, at most 300.
+    /// Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_MIN_READY_SECONDS), transform = defaults_to(0))]
     pub min_ready_seconds: Option<i32>,

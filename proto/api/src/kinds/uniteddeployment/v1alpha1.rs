@@ -1,4 +1,5 @@
-//! UnitedDeployment: one workload for each domain, among which the replicas of one application are divided.
+//! UnitedDeployment: one workload for each domain, among which the replicas of one application are
+//! divided.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,8 @@ pub struct UnitedDeploymentSpec {
     pub spec: v1beta1::UnitedDeploymentSpec,
 }
 
-/// What is there. Some of it has two places, because OpenKruise 1.9.0 and before know only the older ones.
+/// What is there. Some of it has two places, because OpenKruise 1.9.0 and before know only the
+/// older ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks(one_value()))]
@@ -46,7 +48,8 @@ pub struct UnitedDeploymentStatus {
     /// The fields of v1beta1.
     #[serde(flatten)]
     pub status: v1beta1::UnitedDeploymentStatus,
-    /// Pods that the division gives to each subset, by its name. v1beta1 has them in subsetStatuses alone.
+    /// Pods that the division gives to each subset, by its name. v1beta1 has them in subsetStatuses
+    /// alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 1024))]
     pub subset_replicas: BTreeMap<String, i32>,

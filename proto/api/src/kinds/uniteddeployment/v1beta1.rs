@@ -1,4 +1,5 @@
-//! UnitedDeployment: one workload for each domain, among which the replicas of one application are divided.
+//! UnitedDeployment: one workload for each domain, among which the replicas of one application are
+//! divided.
 
 mod division;
 pub(crate) mod fields;
@@ -34,7 +35,8 @@ use crate::schema::rules::LABEL_VALUE;
 pub const MAX_RENDERED: usize = 4 << 20;
 /// Old revisions that are kept, unless the spec says otherwise.
 pub const DEFAULT_REVISION_HISTORY_LIMIT: i32 = 10;
-/// Seconds that a pod waits for a node before its subset counts as unschedulable, unless the spec says otherwise.
+/// Seconds that a pod waits for a node before its subset counts as unschedulable, unless the spec
+/// says otherwise.
 pub const DEFAULT_RESCHEDULE_CRITICAL_SECONDS: i32 = 30;
 /// Seconds for which a subset stays unschedulable, unless the spec says otherwise.
 pub const DEFAULT_UNSCHEDULABLE_DURATION: i32 = 300;
@@ -68,13 +70,13 @@ pub const DEFAULT_UNSCHEDULABLE_DURATION: i32 = 300;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["selector", "template"]), transform = checks(of_spec()))]
 pub struct UnitedDeploymentSpec {
-    /// How many pods are wanted in all subsets together. Defaults to the sum of the subsets' replicas if each of them has
-    /// a number, otherwise to 1.
+    /// How many pods are wanted in all subsets together. Defaults to the sum of the subsets'
+    /// replicas if each of them has a number, otherwise to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub replicas: Option<i32>,
-    /// Which pods belong to the UnitedDeployment, by their labels. It must match the labels of the template and of its
-    /// pods, and cannot be changed later.
+    /// Which pods belong to the UnitedDeployment, by their labels. It must match the labels of the
+    /// template and of its pods, and cannot be changed later.
     #[schemars(transform = selector("UnitedDeployment"))]
     pub selector: LabelSelector,
     /// The workload that each subset gets. Exactly one of its fields must be set.
@@ -106,10 +108,12 @@ pub fn rendered(template: &impl Serialize, subsets: usize) -> usize {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks(one_template()))]
 pub struct SubsetTemplate {
-    /// Each subset is a StatefulSet of Kubernetes, see `kubectl explain statefulset.spec --api-version=apps/v1`.
+    /// Each subset is a StatefulSet of Kubernetes, see `kubectl explain statefulset.spec
+    /// --api-version=apps/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stateful_set_template: Option<WorkloadTemplate>,
-    /// Each subset is an Advanced StatefulSet, see `kubectl explain statefulset.spec --api-version=apps.kruise.io/v1beta1`.
+    /// Each subset is an Advanced StatefulSet, see `kubectl explain statefulset.spec
+    /// --api-version=apps.kruise.io/v1beta1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced_stateful_set_template: Option<WorkloadTemplate>,
     /// Each subset is a CloneSet, see `kubectl explain cloneset.spec`.
@@ -129,7 +133,8 @@ pub struct WorkloadTemplate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub metadata: Option<Value>,
-    /// The workload's spec. Its replicas, selector and partition do not count, because each subset has its own.
+    /// The workload's spec. Its replicas, selector and partition do not count, because each subset
+    /// has its own.
     #[schemars(schema_with = "any_object")]
     pub spec: Map<String, Value>,
 }
@@ -156,30 +161,33 @@ pub struct Subset {
     /// The subset's name, unique among the subsets. The names of its workload and pods contain it.
     #[schemars(length(min = 1, max = LABEL_VALUE), transform = checks([is_subset_name()]))]
     pub name: String,
-    /// Which nodes belong to the subset. It is added to what the template requires, and cannot be changed later.
+    /// Which nodes belong to the subset. It is added to what the template requires, and cannot be
+    /// changed later.
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})), transform = node_term)]
     pub node_selector_term: NodeSelectorTerm,
-    /// Taints that the subset's pods tolerate, beside those that the template tolerates. They cannot be changed later.
+    /// Taints that the subset's pods tolerate, beside those that the template tolerates. They
+    /// cannot be changed later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = tolerations)]
     pub tolerations: Vec<Toleration>,
-    /// How many pods the subset gets, a number or a percentage of the replicas. Subsets without share the rest evenly.
-    /// It cannot be used where any subset has minReplicas or maxReplicas.
+    /// How many pods the subset gets, a number or a percentage of the replicas. Subsets without
+    /// share the rest evenly. It cannot be used where any subset has minReplicas or maxReplicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = i32::MAX))]
     pub replicas: Option<IntOrString>,
-    /// How many pods the subset gets before others get more than theirs, a number or a percentage of the replicas.
-    /// Defaults to 0.
+    /// How many pods the subset gets before others get more than theirs, a number or a percentage
+    /// of the replicas. Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = i32::MAX))]
     pub min_replicas: Option<IntOrString>,
-    /// How many pods the subset gets at most, a number or a percentage of the replicas. At least one subset has none.
+    /// How many pods the subset gets at most, a number or a percentage of the replicas. At least
+    /// one subset has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = i32::MAX))]
     pub max_replicas: Option<IntOrString>,
-    /// What the subset's pods have otherwise: a strategic merge patch of the pod template. It takes precedence over
-    /// nodeSelectorTerm and tolerations.
+    /// What the subset's pods have otherwise: a strategic merge patch of the pod template. It takes
+    /// precedence over nodeSelectorTerm and tolerations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub patch: Option<Value>,
@@ -189,8 +197,8 @@ pub struct Subset {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleStrategy {
-    /// Fixed keeps to the division, even if pods wait for a node. Adaptive gives the replicas of an unschedulable subset
-    /// to others. Defaults to Fixed.
+    /// Fixed keeps to the division, even if pods wait for a node. Adaptive gives the replicas of an
+    /// unschedulable subset to others. Defaults to Fixed.
     #[serde(default, rename = "type")]
     pub type_: ScheduleStrategyType,
     /// Details of Adaptive.
@@ -213,7 +221,8 @@ pub enum ScheduleStrategyType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AdaptiveStrategy {
-    /// Seconds that a pod waits for a node before its subset counts as unschedulable. Defaults to 30.
+    /// Seconds that a pod waits for a node before its subset counts as unschedulable. Defaults to
+    /// 30.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub reschedule_critical_seconds: Option<i32>,
@@ -221,8 +230,8 @@ pub struct AdaptiveStrategy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub unschedulable_duration: Option<i32>,
-    /// Whether pods that wait for a node stay, and other subsets run substitutes until they are ready. Only with
-    /// cloneSetTemplate and deploymentTemplate. Defaults to false.
+    /// Whether pods that wait for a node stay, and other subsets run substitutes until they are
+    /// ready. Only with cloneSetTemplate and deploymentTemplate. Defaults to false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub reserve_unschedulable_pods: bool,
 }
@@ -287,7 +296,8 @@ pub enum UpdateStrategyType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManualUpdate {
-    /// How many pods stay at the old revision, by name of the subset. Subsets that are missing are updated as a whole.
+    /// How many pods stay at the old revision, by name of the subset. Subsets that are missing are
+    /// updated as a whole.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = with(partitions()))]
     pub partitions: BTreeMap<String, i32>,

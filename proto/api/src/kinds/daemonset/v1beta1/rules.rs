@@ -59,7 +59,8 @@ pub(crate) fn v1alpha1_ways() -> [Value; 5] {
     ]
 }
 
-/// What is filled in where neither number is given is 1 and 0; beside the other an absent one is 0. For Surging see [`surging`].
+/// What is filled in where neither number is given is 1 and 0; beside the other an absent one is 0.
+/// For Surging see [`surging`].
 fn some_way(surging: &str) -> Value {
     let given = |field: &str| format!("has(self.rollingUpdate.{field})");
     let valid = format!(
@@ -76,7 +77,8 @@ fn some_way(surging: &str) -> Value {
     )
 }
 
-/// Surging fills in maxSurge 1 and maxUnavailable 0, each where it is absent, whatever the other is.
+/// Surging fills in maxSurge 1 and maxUnavailable 0, each where it is absent, whatever the other
+/// is.
 fn surging() -> [Value; 2] {
     let valid = |ok: &str| {
         format!(
@@ -110,7 +112,8 @@ fn surging() -> [Value; 2] {
     ]
 }
 
-/// Nobody would wait for it. preNormal, which is not heeded either, is taken as OpenKruise takes it: the chart's policy warns.
+/// Nobody would wait for it. preNormal, which is not heeded either, is taken as OpenKruise takes
+/// it: the chart's policy warns.
 pub(crate) fn no_hook_of_updates() -> Value {
     let message = "is set, but no update of a DaemonSet's pods waits for a hook: remove it, preDelete is the one that is heeded";
     reported_at(

@@ -14,8 +14,8 @@ use crate::version::Version;
 const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*\
                      (:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[A-Za-z][A-Za-z0-9._+-]*:[0-9a-fA-F]{32,})?$";
 
-/// Rules for what is pulled, and where: none of it changes while the expression `is_fixed` is true. `spec` is the path from
-/// where the rules stand to the fields.
+/// Rules for what is pulled, and where: none of it changes while the expression `is_fixed` is true.
+/// `spec` is the path from where the rules stand to the fields.
 pub(crate) fn pulled(spec: &str, is_fixed: &str, why: &str) -> [Value; 5] {
     let selects = |field: &str| {
         let parts = ["matchLabels", "matchExpressions"]
@@ -68,7 +68,8 @@ pub(crate) fn pulled(spec: &str, is_fixed: &str, why: &str) -> [Value; 5] {
 /// An expression: has the job completed before this change?
 pub(crate) const HAS_COMPLETED: &str = "has(oldSelf.status) && has(oldSelf.status.completionTime)";
 
-/// Rules of a job that has completed: limits of pulls, and until when it pulls, have no effect any more.
+/// Rules of a job that has completed: limits of pulls, and until when it pulls, have no effect any
+/// more.
 pub(crate) fn limits_of_completed(what: &str) -> [Value; 4] {
     let one = |field: &str| {
         let (new, old) = (
@@ -93,7 +94,8 @@ pub(crate) fn limits_of_completed(what: &str) -> [Value; 4] {
     fields.map(one)
 }
 
-/// An expression: is a list or map the same as before? None is the same as an empty one. Each step of the path may be missing.
+/// An expression: is a list or map the same as before? None is the same as an empty one. Each step
+/// of the path may be missing.
 fn is_same(path: &str) -> String {
     let has_any = |of: &str| {
         let steps = path

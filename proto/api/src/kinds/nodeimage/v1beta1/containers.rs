@@ -1,4 +1,5 @@
-//! What a node's daemon is asked about the containers of pods, and to do to them, and what it answers. Only Berth has it.
+//! What a node's daemon is asked about the containers of pods, and to do to them, and what it
+//! answers. Only Berth has it.
 
 use std::collections::BTreeMap;
 
@@ -21,22 +22,24 @@ pub struct InspectPod {
     pub name: String,
     /// The pod's uid.
     pub uid: String,
-    /// The containers that an update is to have created anew, and the variables that containers take from the pod's labels and
-    /// annotations, while an update changes any of them.
+    /// The containers that an update is to have created anew, and the variables that containers
+    /// take from the pod's labels and annotations, while an update changes any of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = list_by(["container"]))]
     pub env: Vec<InspectEnv>,
 }
 
-/// Berth: the variables that a container takes from its pod's labels and annotations, and which container of this name is to run
-/// no more. The daemon tells what the container was created with, and stops it where that is not what is wanted, or where it
-/// is that one: the kubelet creates it anew.
+/// Berth: the variables that a container takes from its pod's labels and annotations, and which
+/// container of this name is to run no more. The daemon tells what the container was created with,
+/// and stops it where that is not what is wanted, or where it is that one: the kubelet creates it
+/// anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InspectEnv {
     /// The container's name.
     pub container: String,
-    /// The image in the pod's spec. A container of another one is not stopped: the kubelet does that by itself.
+    /// The image in the pod's spec. A container of another one is not stopped: the kubelet does
+    /// that by itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// Names the update. The answer has it, too: only then does the daemon know what it is to stop.
@@ -44,7 +47,8 @@ pub struct InspectEnv {
     /// By variable: the hash of the value that is wanted; empty where any will do.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
-    /// The runtime's id, without its scheme, of the container that is stopped if it runs; without it, none is for its id.
+    /// The runtime's id, without its scheme, of the container that is stopped if it runs; without
+    /// it, none is for its id.
     #[serde(
         default,
         rename = "containerID",
@@ -76,7 +80,8 @@ pub struct StopContainer {
     #[serde(rename = "containerID")]
     #[schemars(length(max = MAX_CONTAINER_ID))]
     pub container_id: String,
-    /// Seconds that it has to end, its preStop hook included; 0 runs no hook. Without it, what its kubelet says.
+    /// Seconds that it has to end, its preStop hook included; 0 runs no hook. Without it, what its
+    /// kubelet says.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_GRACE_SECONDS))]
     pub grace_period_seconds: Option<i64>,
@@ -135,21 +140,25 @@ pub struct InspectedContainer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = NAME))]
     pub hash: String,
-    /// How many containers of this name the pod had before: the `restartCount` of the pod's status, once it knows this one.
+    /// How many containers of this name the pod had before: the `restartCount` of the pod's status,
+    /// once it knows this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i32>,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
-    /// The update of spec.inspectPods[].env that the next two answer; empty while the container is being stopped.
+    /// The update of spec.inspectPods[].env that the next two answer; empty while the container is
+    /// being stopped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = NAME))]
     pub update: String,
-    /// By variable that spec.inspectPods names for the container: the hash of the value that it was created with.
+    /// By variable that spec.inspectPods names for the container: the hash of the value that it was
+    /// created with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub env: BTreeMap<String, String>,
-    /// The hash of those variables together, in hex, as in the annotation apps.kruise.io/runtime-containers-meta.
+    /// The hash of those variables together, in hex, as in the annotation
+    /// apps.kruise.io/runtime-containers-meta.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = NAME))]
     pub env_hash: String,
@@ -171,7 +180,8 @@ pub struct StoppedContainer {
     pub container_id: String,
     /// What became of it.
     pub phase: StopPhase,
-    /// When its stop began, by the node's clock, while that is under way for this request. A daemon that is started meanwhile ends it.
+    /// When its stop began, by the node's clock, while that is under way for this request. A daemon
+    /// that is started meanwhile ends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begun_at: Option<Time>,
     /// Why it could not be stopped.
@@ -230,7 +240,8 @@ pub struct ImageFact {
     /// The image as a pod's spec has it.
     #[schemars(length(max = REFERENCE))]
     pub image: String,
-    /// All ids that the node knows it by: of its config, its manifest and its index. Empty: the node does not have it.
+    /// All ids that the node knows it by: of its config, its manifest and its index. Empty: the
+    /// node does not have it.
     #[serde(default, rename = "imageIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = REFERENCE)))]
     pub image_ids: Vec<String>,

@@ -1,5 +1,5 @@
-//! Rules of a NodeImage: what nodes are asked, and how much a daemon may report. Each node writes its own, and every
-//! controller holds all of them.
+//! Rules of a NodeImage: what nodes are asked, and how much a daemon may report. Each node writes
+//! its own, and every controller holds all of them.
 
 use schemars::Schema;
 use schemars::transform::Transform;
@@ -18,7 +18,8 @@ pub const MAX_STOPPED_CONTAINERS: usize = 100;
 pub const DEFAULT_TIMEOUT_SECONDS: i32 = 600;
 /// How often a pull is tried again, where nothing is said.
 pub const DEFAULT_BACKOFF_LIMIT: i32 = 3;
-/// Most seconds that one try of a pull can be given: it holds one of the node's few slots for that long.
+/// Most seconds that one try of a pull can be given: it holds one of the node's few slots for that
+/// long.
 pub const MAX_TIMEOUT_SECONDS: i32 = 3600;
 /// Most times that a pull can be tried again.
 pub const MAX_BACKOFF_LIMIT: i32 = 100;
@@ -34,7 +35,8 @@ pub(super) const NAME: usize = 253;
 pub(super) const REFERENCE: usize = 1024;
 /// The longest message of a pull.
 pub(super) const MESSAGE: usize = 4096;
-/// The longest message of a condition, as Kubernetes' own conditions have it: it has the runtime's words.
+/// The longest message of a condition, as Kubernetes' own conditions have it: it has the runtime's
+/// words.
 pub(super) const CONDITION_MESSAGE: usize = 32_768;
 
 pub(crate) fn have_names() -> Value {

@@ -38,7 +38,8 @@ pub struct NodeImageStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = MAX_IMAGES), transform = checks([short_names()]))]
     pub image_statuses: BTreeMap<String, ImageStatus>,
-    /// How the first pulls of this node ended: for systems that wait for a new node to have its images.
+    /// How the first pulls of this node ended: for systems that wait for a new node to have its
+    /// images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_sync_status: Option<SyncStatus>,
     /// Berth: RuntimeReady says whether the daemon can talk to the node's container runtime.

@@ -1,4 +1,5 @@
-//! Rules of the containers of a SidecarSet. A schema names the few fields of a pod's container that rules look at.
+//! Rules of the containers of a SidecarSet. A schema names the few fields of a pod's container that
+//! rules look at.
 
 use schemars::Schema;
 use schemars::transform::Transform;
@@ -8,7 +9,8 @@ use crate::schema::field::{api_default, patched};
 use crate::schema::patch::at;
 use crate::schema::rules::{reported_at, rule, unless_before};
 
-/// The longest name of a SidecarSet, which is the value of a label of its revisions; of a namespace, a container, a volume.
+/// The longest name of a SidecarSet, which is the value of a label of its revisions; of a
+/// namespace, a container, a volume.
 pub(crate) const NAME: u32 = 63;
 /// The most containers, and the most init containers.
 pub(crate) const MOST_CONTAINERS: u32 = 32;
@@ -90,7 +92,8 @@ fn fields(of_init: bool) -> Value {
     fields
 }
 
-/// The apiserver refuses a pod that has such an image. Of a template it says nothing, so all pods would be refused later.
+/// The apiserver refuses a pod that has such an image. Of a template it says nothing, so all pods
+/// would be refused later.
 pub(super) fn no_blanks() -> Value {
     rule(
         "self == self.trim()",

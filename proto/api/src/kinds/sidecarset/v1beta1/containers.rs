@@ -1,4 +1,5 @@
-//! Containers of a SidecarSet: a container's fields are a pod's, with those that only a sidecar has.
+//! Containers of a SidecarSet: a container's fields are a pod's, with those that only a sidecar
+//! has.
 
 use k8s_openapi::api::core::v1::ObjectFieldSelector;
 use schemars::JsonSchema;
@@ -15,7 +16,8 @@ use crate::schema::field::{checks, defaults_to};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SidecarContainer {
-    /// Before or behind the pod's own containers. Defaults to BeforeAppContainer, for init containers to AfterAppContainer.
+    /// Before or behind the pod's own containers. Defaults to BeforeAppContainer, for init
+    /// containers to AfterAppContainer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_inject_policy: Option<PodInjectPolicy>,
     /// How its image is changed.
@@ -56,8 +58,9 @@ pub enum PodInjectPolicy {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks(upgrades()))]
 pub struct SidecarContainerUpgradeStrategy {
-    /// ColdUpgrade restarts the container with the new image. HotUpgrade runs it as two containers, of which one works, so that the
-    /// new one can take over from the old. Defaults to ColdUpgrade. It cannot be changed later.
+    /// ColdUpgrade restarts the container with the new image. HotUpgrade runs it as two containers,
+    /// of which one works, so that the new one can take over from the old. Defaults to ColdUpgrade.
+    /// It cannot be changed later.
     #[serde(default)]
     #[schemars(transform = defaults_to("ColdUpgrade"))]
     pub upgrade_type: UpgradeType,
@@ -133,8 +136,8 @@ pub struct SourceContainerNameSource {
 pub struct ResourcesPolicy {
     /// sum or max of the containers that are looked at.
     pub target_containers_mode: TargetContainersMode,
-    /// Which containers are looked at, by name: the pod's own, those beside them with `restartPolicy: Always` among them. Defaults
-    /// to `.*`.
+    /// Which containers are looked at, by name: the pod's own, those beside them with
+    /// `restartPolicy: Always` among them. Defaults to `.*`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = REGEX), transform = defaults_to(".*"))]
     #[schemars(transform = checks([compiles()]))]
@@ -166,7 +169,8 @@ pub struct ResourcesExpr {
     pub requests: Option<ResourceExpressions>,
 }
 
-/// Expressions with `+ - * / ( )`, `max(a, b)`, `min(a, b)`, percentages, quantities and one variable.
+/// Expressions with `+ - * / ( )`, `max(a, b)`, `min(a, b)`, percentages, quantities and one
+/// variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceExpressions {
     /// With the variable `cpu`.

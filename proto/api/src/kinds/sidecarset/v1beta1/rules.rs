@@ -34,7 +34,8 @@ pub(super) fn of_spec() -> [Value; 5] {
     ]
 }
 
-/// What no attribute can say: an empty description, and that v1alpha1 has the custom version in a label.
+/// What no attribute can say: an empty description, and that v1alpha1 has the custom version in a
+/// label.
 pub(crate) fn patches(version: Version) -> Vec<Patch> {
     let ports = ["spec.containers[].ports[]", "spec.initContainers[].ports[]"];
     let mut patches = ports
@@ -60,7 +61,8 @@ pub(super) fn short_values(schema: &mut Schema) {
     patched(vec![at("[].value", json!({"maxLength": LABEL_VALUE}))]).transform(schema);
 }
 
-/// Annotations that pods get. That none is there twice a webhook says, for a rule could not name it: a map's keys are of any length.
+/// Annotations that pods get. That none is there twice a webhook says, for a rule could not name
+/// it: a map's keys are of any length.
 pub(super) fn annotations() -> Value {
     json!({
         "minProperties": 1, "maxProperties": MOST_ANNOTATIONS,
@@ -101,7 +103,8 @@ fn has_selector() -> Value {
     unless_unchanged(&["selector"], rule)
 }
 
-/// A namespace selector of the form that a namespace becomes in v1beta1 is there when a manifest is applied again, and yields.
+/// A namespace selector of the form that a namespace becomes in v1beta1 is there when a manifest is
+/// applied again, and yields.
 pub(crate) fn one_namespace() -> Value {
     let labels = "self.namespaceSelector.matchLabels";
     let converted = format!(

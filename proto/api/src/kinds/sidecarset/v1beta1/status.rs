@@ -37,8 +37,8 @@ pub struct SidecarSetStatus {
     /// How often the name of a new revision was taken by another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// InjectionReady: the apiserver asks for pods that are created. Repairing: pods without the containers are replaced. Blocked: what
-    /// holds an update back.
+    /// InjectionReady: the apiserver asks for pods that are created. Repairing: pods without the
+    /// containers are replaced. Blocked: what holds an update back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), transform = list_by(["type"]))]
     pub conditions: Vec<SidecarSetCondition>,

@@ -33,7 +33,8 @@ pub(super) fn of_spec() -> [Value; 4] {
     ]
 }
 
-/// What no attribute can say: rules that only one version has, those behind them, and the items of a list.
+/// What no attribute can say: rules that only one version has, those behind them, and the items of
+/// a list.
 pub(crate) fn of_version(version: Version) -> Vec<Patch> {
     let deleted = "pods of other ordinals would be deleted";
     let unhooked = "pods would be deleted without their hooks";
@@ -66,8 +67,8 @@ fn stays(field: &str, remedy: &str) -> Value {
            "message": format!("cannot be changed, the pods that there are were made by it: {remedy}")})
 }
 
-/// Clients that were built for OpenKruise's v1alpha1 do not know this field: they drop it when they read the object and
-/// write the whole of it back.
+/// Clients that were built for OpenKruise's v1alpha1 do not know this field: they drop it when they
+/// read the object and write the whole of it back.
 fn left_out(field: &str, empty: &str, cause: &str) -> Value {
     let rule = format!("!has(oldSelf.{field}) || has(self.{field})");
     let message = format!(

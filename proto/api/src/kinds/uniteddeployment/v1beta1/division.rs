@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::schema::rules::{reported_at, rule, unless_unchanged};
 
-/// A number, or a whole percentage of the replicas. The rule stands at the subset, because the type of a value of two forms is
-/// costly where the value itself is `self`.
+/// A number, or a whole percentage of the replicas. The rule stands at the subset, because the type
+/// of a value of two forms is costly where the value itself is `self`.
 pub(super) fn share(field: &str) -> Value {
     let value = format!("self.{field}");
     let valid = format!(
@@ -19,8 +19,8 @@ pub(super) fn share(field: &str) -> Value {
     reported_at(&format!(".{field}"), rule(valid, message))
 }
 
-/// An expression: the number of each percentage. The apiserver takes a percentage for a text without bound, and refuses
-/// rules that read it; to look it up is cheap.
+/// An expression: the number of each percentage. The apiserver takes a percentage for a text
+/// without bound, and refuses rules that read it; to look it up is cheap.
 fn percentages() -> String {
     let each: Vec<_> = (0..=100)
         .map(|percent| format!("'{percent}%':{percent}"))
@@ -28,8 +28,8 @@ fn percentages() -> String {
     format!("{{{}}}", each.join(","))
 }
 
-/// An expression: a subset's field as a number of pods, rounded half up. `spec.replicas` is there. A percentage of another
-/// form, which another rule refuses, is 0.
+/// An expression: a subset's field as a number of pods, rounded half up. `spec.replicas` is there.
+/// A percentage of another form, which another rule refuses, is 0.
 fn pods(field: &str) -> String {
     format!(
         "(type({field}) == int ? int({field}) : ({}[?{field}].orValue(0) * self.replicas + 50) / 100)",

@@ -11,7 +11,8 @@ use crate::schema::patch::{Patch, at};
 use crate::schema::rules::{LABEL_KEY, LABEL_VALUE};
 use crate::version::Version;
 
-/// What no attribute can say: words of an enum that the type does not write, a null that is kept, and templates of v1alpha1.
+/// What no attribute can say: words of an enum that the type does not write, a null that is kept,
+/// and templates of v1alpha1.
 pub(crate) fn patches(version: Version) -> Vec<Patch> {
     let mut patches = vec![
         at("spec.updateStrategy.type", json!({"enum": ["Manual", ""]})),
@@ -43,7 +44,8 @@ pub(super) fn partitions() -> Value {
     })
 }
 
-/// The labels that selectors are compared with. The workload's own definition says what else is in its spec.
+/// The labels that selectors are compared with. The workload's own definition says what else is in
+/// its spec.
 pub(super) fn workload(schema: &mut Schema) {
     let labels = |description: &str| {
         json!({

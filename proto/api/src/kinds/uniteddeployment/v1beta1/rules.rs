@@ -8,7 +8,8 @@ use crate::schema::rules::{reported_at, rule, unless_before, unless_unchanged};
 
 /// Most subsets of one UnitedDeployment.
 pub const MAX_SUBSETS: usize = 200;
-/// The longest name: a label has the name of a revision, which is this name, a dash and a hash of up to ten digits.
+/// The longest name: a label has the name of a revision, which is this name, a dash and a hash of
+/// up to ten digits.
 pub const MAX_NAME: usize = 52;
 /// The fields that hold a template, one for each kind of workload.
 const TEMPLATES: [&str; 4] = [

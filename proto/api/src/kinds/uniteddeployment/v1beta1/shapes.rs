@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::schema::rules::{reported_at, rule, unless_before};
 
-/// What only one of two shapes of a CloneSet's `scaleStrategy` has. OpenKruise reads a v1alpha1 UnitedDeployment's
-/// as v1alpha1 up to 1.9.0, and as v1beta1 since.
+/// What only one of two shapes of a CloneSet's `scaleStrategy` has. OpenKruise reads a v1alpha1
+/// UnitedDeployment's as v1alpha1 up to 1.9.0, and as v1beta1 since.
 pub(super) fn clone_set_scale() -> Value {
     let newer = "(has(self.enablePVCReuse) || has(self.excludePreparingDelete))";
     let message = "has disablePVCReuse of v1alpha1 and fields of v1beta1 (enablePVCReuse, excludePreparingDelete): \

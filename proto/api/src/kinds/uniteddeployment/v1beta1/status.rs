@@ -1,5 +1,5 @@
-//! What is known of a UnitedDeployment's subsets, with bounds of what the controller writes, and of what OpenKruise has
-//! written.
+//! What is known of a UnitedDeployment's subsets, with bounds of what the controller writes, and of
+//! what OpenKruise has written.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -84,7 +84,8 @@ pub struct SubsetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitedDeploymentCondition {
-    /// SubsetProvisioned, SubsetUpdated, SubsetFailure, UnitedDeploymentUpdated or Blocked; of a subset Schedulable.
+    /// SubsetProvisioned, SubsetUpdated, SubsetFailure, UnitedDeploymentUpdated or Blocked; of a
+    /// subset Schedulable.
     #[serde(default, rename = "type")]
     pub type_: String,
     /// True, False or Unknown.

@@ -1,0 +1,138 @@
+//! The language of the sources and documents: words that a reader has to guess at, comment lines
+//! that are too long, and long names of functions.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "reads the sources, and fails by panicking"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each hides the subject of a sentence, or is another word for a term of Kubernetes.
+const WORDS: [&str; 13] = [
+    "whoever",
+    "whatever",
+    "nobody",
+    "is told",
+    "are told",
+    "is asked",
+    "are asked",
+    "is looked at",
+    "in vain",
+    "of whom",
+    "who is",
+    "who has",
+    "told of",
+];
+/// The most columns of a comment line.
+const COLUMNS: usize = 100;
+/// The most characters of a function's name.
+const NAME: usize = 60;
+
+/// How many lines there are with such words, comment lines that are longer, and longer names of
+/// functions. A number only gets smaller.
+const LINES_WITH_WORDS: usize = 242;
+const LONG_COMMENTS: usize = 0;
+const LONG_NAMES: usize = 512;
+
+/// What is read, below the root: folders, and files beside them.
+const READ: [&str; 11] = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "Makefile",
+    "README.md",
+    "charts",
+    "cni-hostlocal",
+    "controller",
+    "daemon",
+    "docs",
+    "proto",
+    "tests",
+];
+
+fn files(path: &Path, found: &mut Vec<PathBuf>) {
+    if path.is_dir() {
+        let name = path.file_name().unwrap();
+        // What the fuzz targets read, what cargo built, and definitions, which come from the types.
+        if !["corpus", "target", "crds"]
+            .iter()
+            .any(|left| name == *left)
+        {
+            for entry in fs::read_dir(path).unwrap() {
+                files(&entry.unwrap().path(), found);
+            }
+        }
+    } else if path.extension().is_none_or(|end| {
+        ["rs", "md", "yaml", "tpl", "proto"]
+            .iter()
+            .any(|read| end == *read)
+    }) {
+        found.push(path.to_owned());
+    }
+}
+
+/// The lines of all files, each with its file and number.
+fn lines() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for path in READ {
+        files(&root.join(path), &mut found);
+    }
+    let of_this_test = |file: &PathBuf| !file.ends_with("controller/kinds/tests/words.rs");
+    let mut lines = Vec::new();
+    for file in found.into_iter().filter(of_this_test) {
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
+        let numbered = text.lines().enumerate();
+        lines.extend(numbered.map(|(at, line)| (format!("{name}:{}", at + 1), line.to_owned())));
+    }
+    lines
+}
+
+fn has_word(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let is_apart =
+        |sign: Option<char>| !sign.is_some_and(|sign| sign.is_alphanumeric() || sign == '_');
+    WORDS.iter().any(|word| {
+        line.match_indices(word).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + word.len()..]);
+            is_apart(before.chars().next_back()) && is_apart(after.chars().next())
+        })
+    })
+}
+
+fn is_long_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//") && line.chars().count() > COLUMNS
+}
+
+fn has_long_name(line: &str) -> bool {
+    let name = line.split_once("fn ").map_or("", |(_, rest)| rest);
+    let length = name.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
+    length.is_some_and(|length| length > NAME)
+}
+
+#[test]
+fn sources_say_what_they_mean() {
+    let lines = lines();
+    assert!(lines.len() > 100_000, "{} lines read", lines.len());
+    for (what, is_it, most) in [
+        ("words", has_word as fn(&str) -> bool, LINES_WITH_WORDS),
+        ("long comments", is_long_comment, LONG_COMMENTS),
+        ("long names", has_long_name, LONG_NAMES),
+    ] {
+        let found = lines.iter().filter(|(_, line)| is_it(line));
+        let found: Vec<_> = found
+            .map(|(place, line)| format!("{place}: {}", line.trim()))
+            .collect();
+        let count = found.len();
+        assert!(
+            count <= most,
+            "{what}: {count} lines, at most {most}: {found:#?}"
+        );
+    }
+}

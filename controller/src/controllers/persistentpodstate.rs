@@ -279,6 +279,7 @@ fn wake_for_target(
 
 impl Explains for PersistentPodStateController {
     type Object = PersistentPodState;
+    const OF_BUDGETS: bool = false;
 
     /// Pod by pod, where it was and how the next one is pinned. This replaces the list of causes
     /// that the object waits for.

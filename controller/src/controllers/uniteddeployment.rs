@@ -209,6 +209,7 @@ impl UnitedDeploymentController {
 
 impl Explains for UnitedDeploymentController {
     type Object = UnitedDeployment;
+    const OF_BUDGETS: bool = false;
 
     fn reads_nodes(&self) -> bool {
         false

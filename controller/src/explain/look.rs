@@ -28,6 +28,8 @@ pub(crate) trait Explains: Controller {
     type Object: CustomResourceExt;
     /// Whether `--node` shows the result of a drain.
     const OF_NODES: bool = false;
+    /// Whether a plan depends on budgets, so that they are read.
+    const OF_BUDGETS: bool = true;
 
     /// Whether the plan depends on nodes, by the objects that were read so far.
     fn reads_nodes(&self) -> bool {
@@ -174,7 +176,13 @@ impl Look<'_> {
         }
         let mut stores = Stores::default();
         let controller = C::new(&mut stores.reader());
-        let budgets = self.budget_stores(&mut stores);
+        let mut unread = Stores::default();
+        let of_budgets = if C::OF_BUDGETS {
+            &mut stores
+        } else {
+            &mut unread
+        };
+        let budgets = self.budget_stores(of_budgets);
         let look = |of_nodes: bool| {
             let resources = move |resource| (resource == NODES) == of_nodes;
             stores.look(&self.client, &self.namespaces, resources)

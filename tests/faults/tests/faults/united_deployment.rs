@@ -89,7 +89,10 @@ impl Scenario for United {
 
     /// The CloneSet scenarios already hide pods and revisions from the CloneSet controller.
     fn watched(&self) -> Vec<&'static str> {
-        let mut watched = vec!["uniteddeployments", "clonesets"];
+        let mut watched = vec!["uniteddeployments"];
+        // A CloneSet that is gone for the apiserver and not for its controller gets pods again.
+        let deletes = matches!(self, United::KindChanged | United::KindStateful);
+        watched.extend((!deletes).then_some("clonesets"));
         watched.extend((*self == United::KindChanged).then_some("deployments"));
         watched.extend((*self == United::KindStateful).then_some("statefulsets"));
         let looks_at_pods = matches!(
@@ -180,8 +183,11 @@ async fn roll_out(run: &UnitedRun<'_>) -> Result<()> {
 /// The pod of the first subset finds no node any more, so that the other subset gets its replica.
 async fn lose_for_good(run: &UnitedRun<'_>) -> Result<()> {
     run.lose_domain().await?;
-    run.until(|status| status["subsetStatuses"][1]["readyReplicas"] == 2)
-        .await?;
+    run.until(|status| {
+        let [first, second] = [0, 1].map(|subset| &status["subsetStatuses"][subset]);
+        first["replicas"] == 0 && second["readyReplicas"] == 2
+    })
+    .await?;
     run.domain.come_back();
     // Until the first subset recovers, every new replica is the other subset's.
     let strategy = json!({"adaptive": {"unschedulableDuration": 1}});

@@ -91,7 +91,13 @@ impl Scenario for United {
     fn watched(&self) -> Vec<&'static str> {
         let mut watched = vec!["uniteddeployments"];
         // A CloneSet that is gone for the apiserver and not for its controller gets pods again.
-        let deletes = matches!(self, United::KindChanged | United::KindStateful);
+        let deletes = matches!(
+            self,
+            United::SubsetRemoved
+                | United::SubsetReturned
+                | United::KindChanged
+                | United::KindStateful
+        );
         watched.extend((!deletes).then_some("clonesets"));
         watched.extend((*self == United::KindChanged).then_some("deployments"));
         watched.extend((*self == United::KindStateful).then_some("statefulsets"));

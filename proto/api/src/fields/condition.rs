@@ -47,10 +47,10 @@ pub trait WorkloadStatus: Clone + Default {
     fn conditions(&mut self) -> &mut Vec<Self::Condition>;
 }
 
-/// Says of types that they are conditions, `with` the field of the last check, `in` the status that
-/// has them.
-macro_rules! status_conditions {
-    ($($condition:ident $(with $checked:ident)? $(in $status:ident)?),+) => {$(
+/// Says of a type that it is a condition, `with` the field of the last check, `in` the status that
+/// has it.
+macro_rules! status_condition {
+    ($condition:ident $(with $checked:ident)? $(in $status:ident)?) => {
         $(impl crate::fields::condition::WorkloadStatus for $status {
             type Condition = $condition;
 
@@ -99,7 +99,7 @@ macro_rules! status_conditions {
                 self.last_transition_time = None;
             }
         }
-    )+};
+    };
 }
 
-pub(crate) use status_conditions;
+pub(crate) use status_condition;

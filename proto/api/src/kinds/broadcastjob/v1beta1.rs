@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
-use crate::fields::condition::status_conditions;
+use crate::fields::condition::status_condition;
 use crate::fields::template::PodTemplate;
 pub use crate::kinds::imagepulljob::v1beta1::CompletionPolicyType;
 use crate::schema::absent::{is_false, is_zero_i32};
@@ -253,7 +253,7 @@ fn job_template() -> Value {
     })
 }
 
-status_conditions!(JobCondition with last_probe_time);
+status_condition!(JobCondition with last_probe_time);
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::rules::{surge_in_place, v1beta1_rules};
-use crate::fields::condition::status_conditions;
+use crate::fields::condition::status_condition;
 use crate::fields::inplace::InPlaceUpdateStrategy;
 use crate::fields::lifecycle::Lifecycle;
 use crate::fields::template::{PodTemplate, VolumeClaimTemplate};
@@ -292,4 +292,4 @@ pub struct CloneSetCondition {
     pub message: String,
 }
 
-status_conditions!(CloneSetCondition with last_update_time in CloneSetStatus);
+status_condition!(CloneSetCondition with last_update_time in CloneSetStatus);

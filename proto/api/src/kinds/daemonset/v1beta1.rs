@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::rules::{more_than_none, name, no_hook_of_updates, not_above_all, v1beta1_ways};
-use crate::fields::condition::status_conditions;
+use crate::fields::condition::status_condition;
 use crate::fields::lifecycle::Lifecycle;
 use crate::fields::template::PodTemplate;
 use crate::kinds::cloneset::v1beta1::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
@@ -230,4 +230,4 @@ pub struct DaemonSetCondition {
     pub message: String,
 }
 
-status_conditions!(DaemonSetCondition in DaemonSetStatus);
+status_condition!(DaemonSetCondition in DaemonSetStatus);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::rules::{more_than_none, of_spec, rolls_by_itself};
-use crate::fields::condition::status_conditions;
+use crate::fields::condition::status_condition;
 use crate::fields::inplace::InPlaceUpdateStrategy;
 use crate::fields::lifecycle::Lifecycle;
 use crate::fields::template::{PodTemplate, VolumeClaimTemplate};
@@ -372,4 +372,4 @@ pub struct VolumeClaimStatus {
     pub compatible_ready_replicas: i32,
 }
 
-status_conditions!(StatefulSetCondition in StatefulSetStatus);
+status_condition!(StatefulSetCondition in StatefulSetStatus);

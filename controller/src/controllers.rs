@@ -135,8 +135,11 @@ pub(crate) fn closed(gates: Gates) -> BTreeMap<&'static str, String> {
 }
 
 /// Registers the metrics of the enabled kinds.
-pub(crate) fn register(registry: &mut Registry, kinds: &mut Kinds, reader: &mut Reader<'_>) {
-    for entry in ALL.iter().filter(|entry| kinds.has(entry.resource.kind)) {
+pub(crate) fn register(registry: &mut Registry, kinds: &Kinds, reader: &mut Reader<'_>) {
+    for entry in ALL
+        .iter()
+        .filter(|entry| kinds.is_enabled(entry.resource.kind))
+    {
         (entry.register)(registry, reader);
     }
 }

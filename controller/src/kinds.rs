@@ -26,6 +26,11 @@ impl Kinds {
     /// Is this kind, which has a controller, enabled?
     pub(crate) fn has(&mut self, kind: &'static str) -> bool {
         self.known.insert(kind);
+        self.is_enabled(kind)
+    }
+
+    /// Whether a kind is enabled, without the claim that it has a controller.
+    pub(crate) fn is_enabled(&self, kind: &str) -> bool {
         self.named.is_empty() || self.named.contains(kind)
     }
 

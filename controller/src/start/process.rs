@@ -45,7 +45,7 @@ impl Counters {
     pub(crate) fn register(
         &self,
         expectations: &Arc<Expectations>,
-        (kinds, reader): (&mut Kinds, &mut Reader<'_>),
+        (kinds, reader): (&Kinds, &mut Reader<'_>),
     ) -> Arc<Metrics> {
         Metrics::new(|registry| {
             expectations.register(registry);

@@ -45,7 +45,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let mut stores = Stores::default();
     let expectations = Expectations::new(DOUBT);
     let counters = Counters::default();
-    let metrics = counters.register(&expectations, (&mut kinds, &mut stores.reader()));
+    let metrics = counters.register(&expectations, (&kinds, &mut stores.reader()));
     let client = client::connect(config, metrics.clone())?;
     // The lease is given back only when the last write has ended.
     let stop_election = CancellationToken::new();

@@ -180,7 +180,7 @@ const AT_LATEST: Duration = Duration::from_secs(1);
 pub(crate) const LARGE: usize = 2_000;
 
 /// An object as the target of a write, at any version.
-fn target<T: Object>(object: &T) -> Target {
+pub(crate) fn target<T: Object>(object: &T) -> Target {
     Target {
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),

@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::budgets::BudgetStores;
-use crate::context::{Context, LARGE};
+use crate::context::{Context, LARGE, target};
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::reconcile::controller::Controller;
@@ -267,7 +267,8 @@ async fn round(
     let decided = || {
         let snapshot = observe(reads, job, context.gates);
         context.has_all_of_others(job.uid(), &snapshot.pods)?;
-        let plan = decide(&snapshot, now);
+        let mut plan = decide(&snapshot, now);
+        plan.confirm_before_pods(Watched::<BroadcastJob>::RESOURCE, target(job));
         Ok((snapshot, plan))
     };
     let (snapshot, plan): (Snapshot, Plan) = match turn::decide(is_large, decided).await {

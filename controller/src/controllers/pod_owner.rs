@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::budgets::BudgetStores;
-use crate::context::{Context, LARGE};
+use crate::context::{Context, LARGE, target};
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::reconcile::controller::Controller;
@@ -207,7 +207,8 @@ async fn round<K: Controlled>(
         let (gates, resize) = (context.gates, context.resize);
         let snapshot = observe(reads, set, gates, resize, context.assigns_by_scheduler);
         context.has_all_of_others(set.uid(), &snapshot.pods)?;
-        let plan = decide(&snapshot, now);
+        let mut plan = decide(&snapshot, now);
+        plan.confirm_before_pods(Watched::<K::Object>::RESOURCE, target(set));
         Ok((snapshot, plan))
     };
     let (snapshot, plan): (Snapshot<K>, Plan) = match turn::decide(is_large, decided).await {

@@ -10,6 +10,7 @@ use jiff::SignedDuration;
 use serde::Serialize;
 
 use crate::objects::pod::Pod;
+use crate::objects::resource::Resource;
 
 pub use crate::objects::patch::pod::PodPatch;
 pub use crate::objects::target::Target;
@@ -140,6 +141,31 @@ impl Plan {
         }));
     }
 
+    /// Reads the owner from the apiserver before the first stage that creates pods, because a cache
+    /// can show that pods are gone before it shows that their owner is. Otherwise the garbage
+    /// collector would delete each new pod, and the controller would create another, until the
+    /// cache catches up.
+    pub fn confirm_before_pods(&mut self, resource: Resource, owner: Target) {
+        let creates = |step: &Step| {
+            let is_pod = |action: &Action| matches!(action, Action::CreatePod { .. });
+            step.actions.iter().any(is_pod)
+        };
+        let is_first = |stage: &Stage| stage.steps.iter().any(creates);
+        let Some(first) = self.stages.iter().position(is_first) else {
+            return;
+        };
+        let action = Action::Confirm {
+            resource,
+            target: owner,
+        };
+        let stage = Stage {
+            name: "confirm",
+            required: true,
+            steps: vec![Step::new(action, "pods are to be created".to_owned())],
+        };
+        self.stages.insert(first, stage);
+    }
+
     /// Notes why the workload as a whole waits.
     pub fn wait(&mut self, reason: String) {
         self.waiting.push(Waiting {
@@ -185,3 +211,6 @@ impl Plan {
         self.look_again = Some(self.look_again.map_or(wait, |old| old.min(wait)));
     }
 }
+
+#[cfg(test)]
+mod tests;

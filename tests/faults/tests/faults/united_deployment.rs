@@ -89,16 +89,7 @@ impl Scenario for United {
 
     /// The CloneSet scenarios already hide pods and revisions from the CloneSet controller.
     fn watched(&self) -> Vec<&'static str> {
-        let mut watched = vec!["uniteddeployments"];
-        // A CloneSet that is gone for the apiserver and not for its controller gets pods again.
-        let deletes = matches!(
-            self,
-            United::SubsetRemoved
-                | United::SubsetReturned
-                | United::KindChanged
-                | United::KindStateful
-        );
-        watched.extend((!deletes).then_some("clonesets"));
+        let mut watched = vec!["uniteddeployments", "clonesets"];
         watched.extend((*self == United::KindChanged).then_some("deployments"));
         watched.extend((*self == United::KindStateful).then_some("statefulsets"));
         let looks_at_pods = matches!(
@@ -138,7 +129,8 @@ impl United {
             United::SubsetRemoved => run.set_subsets(&[FIRST, SECOND]).await,
             United::SubsetReturned => {
                 run.set_subsets(&[FIRST]).await?;
-                run.until_none_of(SECOND).await?;
+                run.until_none_of(SECOND, &[kind::POD, kind::CLONE_SET])
+                    .await?;
                 run.set_subsets(&[FIRST, SECOND]).await
             }
             United::KindChanged | United::KindStateful => {
@@ -189,11 +181,10 @@ async fn roll_out(run: &UnitedRun<'_>) -> Result<()> {
 /// The pod of the first subset finds no node any more, so that the other subset gets its replica.
 async fn lose_for_good(run: &UnitedRun<'_>) -> Result<()> {
     run.lose_domain().await?;
-    run.until(|status| {
-        let [first, second] = [0, 1].map(|subset| &status["subsetStatuses"][subset]);
-        first["replicas"] == 0 && second["readyReplicas"] == 2
-    })
-    .await?;
+    run.until(|status| status["subsetStatuses"][1]["readyReplicas"] == 2)
+        .await?;
+    // The subset's pod would find a node again while its CloneSet has yet to delete it.
+    run.until_none_of(FIRST, &[kind::POD]).await?;
     run.domain.come_back();
     // Until the first subset recovers, every new replica is the other subset's.
     let strategy = json!({"adaptive": {"unschedulableDuration": 1}});

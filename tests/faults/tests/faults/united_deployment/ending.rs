@@ -14,7 +14,7 @@ use crate::world::World;
 pub(super) const DEPLOYMENT: &str = "apps/v1/Deployment";
 
 /// The kind of a resource of workloads.
-pub(super) fn kind_of(resource: &str) -> &'static str {
+fn kind_of(resource: &str) -> &'static str {
     match resource {
         CLONE_SETS => kind::CLONE_SET,
         DEPLOYMENTS => DEPLOYMENT,

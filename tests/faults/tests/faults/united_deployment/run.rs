@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::domain::Domain;
-use super::ending::{DEPLOYMENT, kind_of, look};
+use super::ending::{DEPLOYMENT, look};
 use super::expected::{CLONE_SETS, DEPLOYMENTS, Expected, STATEFUL_SETS};
 use super::laws::{no_second_workload, no_two_generations};
 use super::{FIRST, UNITED, United};
@@ -262,22 +262,15 @@ impl UnitedRun<'_> {
         .map(drop)
     }
 
-    /// Waits until a subset has neither a workload nor pods.
-    pub(super) async fn until_none_of(&self, subset: &str) -> Result<()> {
+    /// Waits until a subset has no object of these kinds.
+    pub(super) async fn until_none_of(&self, subset: &str, kinds: &[&str]) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        let labels = format!("{SUBSET_NAME}={subset}");
+        let (client, labels) = (&self.world.client, format!("{SUBSET_NAME}={subset}"));
         loop {
-            let mut left =
-                objects::list(&self.world.client, &self.namespace, kind::POD, &labels).await?;
-            left.extend(
-                objects::list(
-                    &self.world.client,
-                    &self.namespace,
-                    kind_of(CLONE_SETS),
-                    &labels,
-                )
-                .await?,
-            );
+            let mut left = Vec::new();
+            for kind in kinds {
+                left.extend(objects::list(client, &self.namespace, kind, &labels).await?);
+            }
             if left.is_empty() {
                 return Ok(());
             }

@@ -1,15 +1,11 @@
 //! The language of the sources and documents: words that a reader has to guess at, comment lines
 //! that are too long, and long names of functions.
 
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "reads the sources, and fails by panicking"
-)]
-
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use crate::{files, root};
 
 /// Each hides the subject of a sentence, or is another word for a term of Kubernetes.
 const WORDS: [&str; 13] = [
@@ -53,41 +49,28 @@ const READ: [&str; 11] = [
     "tests",
 ];
 
-fn files(path: &Path, found: &mut Vec<PathBuf>) {
-    if path.is_dir() {
-        let name = path.file_name().unwrap();
-        // What the fuzz targets read, what cargo built, and definitions, which come from the types.
-        if !["corpus", "target", "crds"]
-            .iter()
-            .any(|left| name == *left)
-        {
-            for entry in fs::read_dir(path).unwrap() {
-                files(&entry.unwrap().path(), found);
-            }
-        }
-    } else if path.extension().is_none_or(|end| {
-        ["rs", "md", "yaml", "tpl", "proto"]
-            .iter()
-            .any(|read| end == *read)
-    }) {
-        found.push(path.to_owned());
-    }
+fn is_read(file: &Path) -> bool {
+    let end = file.extension().and_then(OsStr::to_str);
+    // Inputs of the fuzz targets, and definitions, which come from the types.
+    let is_left_out = |folder: &Component<'_>| {
+        ["corpus", "crds"]
+            .map(OsStr::new)
+            .contains(&folder.as_os_str())
+    };
+    end.is_none_or(|end| ["rs", "md", "yaml", "tpl", "proto"].contains(&end))
+        && !file.components().any(|folder| is_left_out(&folder))
 }
 
 /// The lines of all files, each with its file and number.
 fn lines() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut found = Vec::new();
-    for path in READ {
-        files(&root.join(path), &mut found);
-    }
-    let of_this_test = |file: &PathBuf| !file.ends_with("controller/kinds/tests/words.rs");
+    let found = READ.iter().flat_map(|path| files(&root().join(path)));
+    let of_this_test = |file: &PathBuf| !file.ends_with("sources/words.rs");
     let mut lines = Vec::new();
-    for file in found.into_iter().filter(of_this_test) {
+    for file in found.filter(|file| is_read(file)).filter(of_this_test) {
         let Ok(text) = fs::read_to_string(&file) else {
             continue;
         };
-        let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
+        let name = file.strip_prefix(root()).unwrap().to_str().unwrap();
         let numbered = text.lines().enumerate();
         lines.extend(numbered.map(|(at, line)| (format!("{name}:{}", at + 1), line.to_owned())));
     }

@@ -1,76 +1,20 @@
-//! Checks imports: no ring of imports between the files of a crate, or between these and the
-//! folders beside them, and no kind that imports another kind.
+//! The imports between the modules of a crate, read from its sources.
 //!
 //! An import is a path of a module: in a `use`, or in the code. A use of a re-exported
 //! item counts as an import of the file that defines the item. Tests are left out.
 
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "reads the sources, and fails by panicking"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::rust_files;
 
 /// A module of a crate: the names on its path, none for the crate's root.
-type Module = Vec<String>;
+pub(crate) type Module = Vec<String>;
 /// For each module, the modules that it imports.
-type Imports = BTreeMap<Module, BTreeSet<Module>>;
+pub(crate) type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
-/// The crates of the product.
-const CRATES: [&str; 10] = [
-    "cni-hostlocal",
-    "controller",
-    "controller/kinds",
-    "controller/runtime",
-    "controller/webhook",
-    "controller/workload",
-    "daemon",
-    "proto/api",
-    "proto/grpc",
-    "proto/http",
-];
-
-/// The most lines of a product file, and the most product files in a folder that has no file for
-/// each kind.
-const LINES: usize = 400;
-const FILES: usize = 15;
-/// The numbers of files and folders that exceed these limits. A number may only get smaller.
-const LONG_FILES: usize = 0;
-const FULL_FOLDERS: usize = 0;
-
-/// How many product files outside its own name a kind. A number only gets smaller.
-const NAMED_BY: [(&str, usize); 4] = [
-    ("broadcastjob", 7),
-    ("uniteddeployment", 9),
-    ("daemonset", 28),
-    ("sidecarset", 46),
-];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    entries
-        .flat_map(|path| {
-            if path.is_dir() {
-                files(&path)
-            } else {
-                vec![path]
-            }
-        })
-        .filter(|path| path.extension().is_some_and(|end| end == "rs"))
-        .collect()
-}
-
-fn module(source: &Path, file: &Path) -> Module {
+pub(crate) fn module(source: &Path, file: &Path) -> Module {
     let path = file.strip_prefix(source).unwrap().with_extension("");
     let mut names: Module = path
         .iter()
@@ -85,7 +29,7 @@ fn module(source: &Path, file: &Path) -> Module {
     names
 }
 
-fn is_test(module: &Module) -> bool {
+pub(crate) fn is_test(module: &Module) -> bool {
     let of_tests = ["tests", "simulation", "properties", "model"];
     module
         .iter()
@@ -222,8 +166,8 @@ fn owner(
     path
 }
 
-fn imports(source: &Path) -> Imports {
-    let texts = files(source).into_iter().map(|file| {
+pub(crate) fn imports(source: &Path) -> Imports {
+    let texts = rust_files(source).into_iter().map(|file| {
         let tokens = tokens(&fs::read_to_string(&file).unwrap());
         (module(source, &file), paths(&tokens))
     });
@@ -256,7 +200,7 @@ fn imports(source: &Path) -> Imports {
 }
 
 /// The imports between the files and folders of each folder: `foo.rs` and `foo/` are one.
-fn imports_of_siblings(all: &Imports) -> BTreeMap<Module, Imports> {
+pub(crate) fn imports_of_siblings(all: &Imports) -> BTreeMap<Module, Imports> {
     let mut folders = BTreeMap::<Module, Imports>::new();
     for (from, of) in all {
         for to in of {
@@ -272,7 +216,7 @@ fn imports_of_siblings(all: &Imports) -> BTreeMap<Module, Imports> {
 }
 
 /// The rest when files that import no other, or that no other imports, are removed repeatedly.
-fn tangled(mut imports: Imports) -> Imports {
+pub(crate) fn tangled(mut imports: Imports) -> Imports {
     loop {
         let importing: BTreeSet<Module> = imports.keys().cloned().collect();
         let imported: BTreeSet<Module> = imports.values().flatten().cloned().collect();
@@ -285,126 +229,4 @@ fn tangled(mut imports: Imports) -> Imports {
             return imports;
         }
     }
-}
-
-#[test]
-fn files_and_folders_import_each_other_in_no_ring() {
-    let members = files(&root().join("controller"))
-        .into_iter()
-        .chain(files(&root().join("proto")));
-    let members: BTreeSet<PathBuf> = members
-        .filter(|file| file.ends_with("src/lib.rs"))
-        .map(|file| file.parent().unwrap().canonicalize().unwrap())
-        .collect();
-    for name in CRATES {
-        let source = root().join(name).join("src");
-        let all = imports(&source);
-        assert!(!all.is_empty(), "{name}: read");
-        for (folder, siblings) in imports_of_siblings(&all) {
-            let tangled = tangled(siblings);
-            assert!(tangled.is_empty(), "{name}, {folder:?}: {tangled:#?}");
-        }
-        let tangled = tangled(all);
-        let arrows: Vec<_> = tangled
-            .iter()
-            .flat_map(|(from, of)| {
-                of.iter()
-                    .map(|to| [from.join("::"), to.join("::")].join(" -> "))
-            })
-            .collect();
-        assert!(tangled.is_empty(), "{name}: {arrows:#?}");
-    }
-    let listed = CRATES.map(|name| root().join(name).join("src").canonicalize().unwrap());
-    let missing: Vec<_> = members
-        .iter()
-        .filter(|member| !listed.contains(member))
-        .collect();
-    assert!(missing.is_empty(), "{missing:?}");
-}
-
-/// The imports between the kinds of a folder.
-fn imports_of_kinds(folder: &str, others: &[&str]) -> Imports {
-    let (name, below) = folder.split_once("/src").unwrap();
-    let prefix: Module = below.split('/').skip(1).map(str::to_owned).collect();
-    let kind = |module: &Module| {
-        let name = module.strip_prefix(prefix.as_slice())?.first()?.clone();
-        (!others.contains(&name.as_str())).then_some(vec![name])
-    };
-    let mut kinds = Imports::new();
-    for (from, of) in imports(&root().join(name).join("src")) {
-        let Some(from) = kind(&from) else { continue };
-        let others = of.iter().filter_map(kind).filter(|to| *to != from);
-        kinds.entry(from.clone()).or_default().extend(others);
-    }
-    assert!(kinds.len() > 10, "{folder}: read");
-    kinds
-}
-
-#[test]
-fn no_kind_imports_another_kind() {
-    let mut kinds = imports_of_kinds("controller/kinds/src", &["lib", "model"]);
-    kinds.retain(|_, of| !of.is_empty());
-    assert!(kinds.is_empty(), "{kinds:?}");
-    // The types of the API have fields of each other: ImageListPullJob has fields of ImagePullJob.
-    let tangled = tangled(imports_of_kinds("proto/api/src/kinds", &["tests"]));
-    assert!(tangled.is_empty(), "{tangled:?}");
-}
-
-/// Files of Rust and the chart's templates. A file is a kind's own if its path names the kind.
-#[test]
-fn kinds_are_named_by_no_more_files() {
-    let mut product: Vec<PathBuf> = fs::read_dir(root().join("charts/berth/templates"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    for name in CRATES {
-        let source = root().join(name).join("src");
-        let files = files(&source).into_iter();
-        product.extend(files.filter(|file| !is_test(&module(&source, file))));
-    }
-    let plain = |text: &str| text.to_lowercase().replace('_', "");
-    let texts: Vec<(String, String)> = product
-        .iter()
-        .map(|file| {
-            (
-                plain(file.to_str().unwrap()),
-                plain(&fs::read_to_string(file).unwrap()),
-            )
-        })
-        .collect();
-    for (kind, most) in NAMED_BY {
-        let others = texts
-            .iter()
-            .filter(|(file, text)| !file.contains(kind) && text.contains(kind));
-        let others: Vec<_> = others.map(|(file, _)| file).collect();
-        assert_eq!(others.len(), most, "{kind}: {others:#?}");
-    }
-}
-
-#[test]
-fn files_and_folders_grow_no_further() {
-    let (mut long, mut folders) = (Vec::new(), BTreeMap::<PathBuf, usize>::new());
-    for name in CRATES {
-        let source = root().join(name).join("src");
-        let product = files(&source)
-            .into_iter()
-            .filter(|file| !is_test(&module(&source, file)));
-        for file in product {
-            let lines = fs::read_to_string(&file).unwrap().lines().count();
-            if lines > LINES {
-                long.push((lines, file.clone()));
-            }
-            *folders
-                .entry(file.parent().unwrap().to_owned())
-                .or_default() += 1;
-        }
-    }
-    let is_by_kind = |folder: &Path| {
-        ["controllers", "kinds/src", "src/kinds"]
-            .iter()
-            .any(|end| folder.ends_with(end))
-    };
-    folders.retain(|folder, count| *count > FILES && !is_by_kind(folder));
-    assert_eq!(long.len(), LONG_FILES, "{long:#?}");
-    assert_eq!(folders.len(), FULL_FOLDERS, "{folders:#?}");
 }

@@ -78,7 +78,7 @@ fn stores() -> (CloneSetController, nodeimage::NodeImageController) {
 }
 
 #[test]
-fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
+fn foreign_objects_with_owner_uid_are_not_observed() {
     let (stores, _) = stores();
     let set = stores.sets.get("victim", "web").unwrap();
     let seen = observe(&stores, &set, Gates::default(), Ability::Off, true);
@@ -113,7 +113,7 @@ fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
 }
 
 #[test]
-fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
+fn foreign_claims_with_pod_uid_are_not_observed() {
     let (stores, _) = stores();
     let set = stores.sets.get("victim", "web").unwrap();
     for namespace in ["victim", "attacker"] {
@@ -135,7 +135,7 @@ fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
 }
 
 #[test]
-fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
+fn node_inspects_only_pods_of_stored_clone_sets() {
     let (stores, of_nodes) = stores();
     stores
         .of_pods

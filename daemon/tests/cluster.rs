@@ -57,7 +57,7 @@ fn the_daemon_on_a_real_node() {
     };
     node.start();
     pulls_and_reports(&node);
-    failures_are_told(&node);
+    failures_are_reported(&node);
     containers_are_inspected(&node);
     other_variables_are_had_by_a_restart(&node);
     a_killed_daemon_goes_on(&mut node);
@@ -118,7 +118,7 @@ fn pulls_and_reports(node: &Node) {
     });
 }
 
-fn failures_are_told(node: &Node) {
+fn failures_are_reported(node: &Node) {
     // By the registry's own name, otherwise the runtime asks the internet for an image that the
     // cluster's registry lacks.
     let missing = format!("{}/missing", node.cluster.registry_inside());

@@ -263,7 +263,7 @@ async fn an_image_that_cannot_fit_is_given_up_before_it_is_here() {
 }
 
 #[tokio::test]
-async fn what_the_registry_refuses_is_told() {
+async fn registry_refusal_is_reported() {
     let node = Node::start();
     let runtime = connect(&node.containerd).await;
     let Outcome::Failed(why) = pull(&runtime, "library/none", "1").end().await else {
@@ -536,7 +536,7 @@ async fn what_is_no_runtime_is_no_crash() {
 }
 
 #[tokio::test]
-async fn two_tags_of_one_digest_are_told_apart() {
+async fn two_tags_of_one_digest_are_distinguished() {
     let node = Node::start();
     let program = Path::new("/bin/busybox");
     let content = |words| Content {

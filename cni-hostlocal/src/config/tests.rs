@@ -18,7 +18,7 @@ fn minutes(reserved: &serde_json::Value, annotation: Option<&str>) -> u32 {
 }
 
 #[test]
-fn an_annotation_keeps_addresses_only_in_namespaces_that_may_have_it() {
+fn annotation_keeps_ips_only_in_listed_namespaces() {
     for (namespaces, expected) in [
         (json!([]), 0),
         (json!(["other"]), 0),
@@ -78,7 +78,7 @@ fn nothing_is_kept_for_longer_than_the_most_minutes() {
 
 proptest! {
     #[test]
-    fn whatever_an_annotation_says_the_most_minutes_hold(annotation in "[-+ ]?[0-9]{0,30}|\\PC{0,20}", most: u32) {
+    fn annotation_never_exceeds_max_minutes(annotation in "[-+ ]?[0-9]{0,30}|\\PC{0,20}", most: u32) {
         let reserved = json!({"annotationNamespaces": ["*"], "maxMinutes": most});
         prop_assert!(minutes(&reserved, Some(&annotation)) <= most);
         prop_assert_eq!(minutes(&json!({"maxMinutes": most}), Some(&annotation)), 0);

@@ -34,7 +34,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_in_a_line_is_no_panic(line in "\\PC{0,80}") {
+    fn parsing_any_line_never_panics(line in "\\PC{0,80}") {
         Attachment::parse(&line);
         Reservation::parse(&line);
         Owner::parse(line.as_bytes());

@@ -25,7 +25,7 @@ fn dual() -> Site {
 }
 
 #[test]
-fn a_pod_that_comes_back_has_both_addresses_again_and_nobody_else_gets_them() {
+fn recreated_pod_gets_both_kept_addresses_back() {
     let site = dual();
     let first = kept(&site, "ADD", "one", "web-0").given();
     for round in 0..3 {
@@ -55,7 +55,7 @@ fn a_pod_that_comes_back_has_both_addresses_again_and_nobody_else_gets_them() {
 }
 
 #[test]
-fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
+fn new_sandbox_takes_addresses_of_dead_one_only() {
     let mut site = dual();
     site.version = "1.1.0";
     let namespace = Namespace::new();
@@ -87,7 +87,7 @@ fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
 }
 
 #[test]
-fn the_configuration_keeps_for_namespaces_and_the_annotation_overrules_it() {
+fn annotation_overrides_namespace_configuration() {
     let keep = json!({"minutes": 5, "namespaces": ["ns"]});
     let site = Site::new(json!({"subnet": "10.1.2.0/28", "reservedIPs": keep}));
     let cycle = |args: &str, more: &Value| {
@@ -412,7 +412,7 @@ fn reservations_of_an_earlier_maximum_end_at_the_new_one() {
 }
 
 #[test]
-fn doctor_shortens_what_lasts_longer_than_the_configuration_allows() {
+fn doctor_shortens_reservations_to_max_minutes() {
     let site = dual();
     kept(&site, "ADD", "one", "web-0");
     kept(&site, "DEL", "one", "web-0");

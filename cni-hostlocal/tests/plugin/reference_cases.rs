@@ -21,7 +21,7 @@ fn of_version(version: &'static str, ipam: Value) -> Site {
 }
 
 #[test]
-fn addresses_of_each_set_are_given_and_taken_back_in_every_version() {
+fn each_range_set_allocates_and_releases_addresses() {
     for version in VERSIONS {
         let site = of_version(
             version,
@@ -340,7 +340,7 @@ fn what_is_refused_has_the_codes_of_the_specification() {
 }
 
 #[test]
-fn an_exhausted_range_is_told_and_check_finds_what_is_lost() {
+fn exhausted_range_fails_and_check_finds_lost_lease() {
     let mut site = of_version("1.1.0", json!({"subnet": "10.1.2.0/29"}));
     for container in ["a", "b", "c", "d", "e"] {
         assert!(site.ours("STATUS", "").worked);

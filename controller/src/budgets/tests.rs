@@ -54,7 +54,7 @@ async fn what_a_resize_is_to_budgets_of_either_kind_says_a_gate() {
 }
 
 #[tokio::test]
-async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_are_judged() {
+async fn feature_gates_select_the_operations_to_review() {
     let removals = [Change::Delete, Change::Evict];
     let changes = [Change::Update, Change::Resize];
     for (by_webhook, of_removals, of_changes, is_asked) in [
@@ -184,7 +184,7 @@ async fn pod_that_was_missing_is_not_read_for_a_second() {
 }
 
 #[tokio::test]
-async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates() {
+async fn follower_reviews_operations_the_leader_registered() {
     for (others_ask, leads, is_judged) in [
         (true, false, true),
         (true, true, false),

@@ -24,7 +24,7 @@ fn object(kind: &str, template: &str) -> String {
 
 /// As trees of JSON, each of these took a hundred times its size.
 #[test]
-fn a_review_takes_a_few_times_its_size_whatever_is_in_it() {
+fn review_memory_is_a_small_multiple_of_its_size() {
     let maps = vec![r#"{"":0}"#; 3_000_000].join(",");
     let deep = r#"{"a":"#.repeat(2_000_000) + "1" + &"}".repeat(2_000_000);
     let many = vec![object("CloneSet", r#"{"":0}"#); 100_000].join(",");

@@ -555,7 +555,7 @@ fn pulls_share_the_slots_and_tags_of_one_image_take_turns() {
 }
 
 #[test]
-fn a_node_that_could_not_be_asked_is_asked_again_after_a_pause() {
+fn failed_look_is_retried_after_a_pause() {
     let mut node = Node::new(spec(&[("app", entry("1"))]));
     assert_eq!(node.step(0).look.len(), 1);
     node.tasks.not_looked(&key("app", "1"), now(0));
@@ -575,7 +575,7 @@ fn nothing_begins_without_a_runtime() {
 }
 
 #[test]
-fn the_first_sync_is_told_once() {
+fn first_sync_is_reported_once() {
     let mut node = Node::new(spec(&[
         ("app", limited("1", 60, 0, None)),
         ("web", entry("1")),

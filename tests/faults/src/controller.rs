@@ -172,7 +172,7 @@ impl Controller {
         still.go_on.notify_one();
         let mut state = still.state.clone();
         tokio::select! {
-            () = still.proxy.learns_who_leads() => {}
+            () = still.proxy.learns_the_leader() => {}
             _ = state.wait_for(|state| matches!(state, State::Ended(_))) => {}
         }
         self.rests_from_now();

@@ -109,7 +109,7 @@ impl Proxy {
     }
 
     /// Waits until the controller reads the lease from now on, or writes it successfully.
-    pub(crate) async fn learns_who_leads(&self) {
+    pub(crate) async fn learns_the_leader(&self) {
         let now = Instant::now();
         let _ = self
             .told_who_leads

@@ -75,7 +75,7 @@ fn every_target_has_its_corpus_and_its_program() {
 }
 
 #[test]
-fn a_panic_is_told() {
+fn panic_is_reported() {
     let target = |input: &[u8]| assert!(input.is_empty(), "it is not empty");
     assert_eq!(corpus::run(target, b""), Ok(()));
     assert!(

@@ -10,7 +10,7 @@ use crate::failure::{Failure, TRY_AGAIN_LATER};
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn a_lock_that_is_held_for_too_long_is_named_and_given_to_the_next_when_it_is_free() {
+fn lock_timeout_names_file_and_lock_is_reusable() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let held = lock(directory.path(), PATIENCE).unwrap();
@@ -32,7 +32,7 @@ fn a_lock_that_is_held_for_too_long_is_named_and_given_to_the_next_when_it_is_fr
 }
 
 #[test]
-fn a_lock_that_is_never_free_takes_no_thread_for_each_that_gave_up() {
+fn lock_timeouts_start_a_bounded_number_of_threads() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let threads = || fs::read_dir("/proc/self/task").unwrap().count();
     let directory = tempfile::tempdir().unwrap();

@@ -64,7 +64,7 @@ fn a_pod_of_ours_gets_nothing_where_the_webhook_is_never_called() {
 }
 
 #[test]
-fn a_set_is_asked_for_once_its_selectors_as_they_are_were_written() {
+fn set_counts_only_once_current_selectors_are_written() {
     let of = |changed: Value| {
         let mut set = json!(*set("a", json!({})).0);
         for (path, value) in changed.as_object().into_iter().flatten() {
@@ -126,7 +126,7 @@ fn a_set_is_asked_for_once_its_selectors_as_they_are_were_written() {
 }
 
 #[test]
-fn what_a_pod_gets_of_a_set_is_computed_anew_when_that_changes_and_not_with_numbers_of_pods() {
+fn injected_part_is_recomputed_when_the_set_changes() {
     let of = |spec: Value, status: Value| {
         let mut set = json!(*set("a", spec).0);
         set["status"] = status;
@@ -166,7 +166,7 @@ fn what_a_pod_gets_of_a_set_is_computed_anew_when_that_changes_and_not_with_numb
 }
 
 #[test]
-fn a_namespace_is_asked_for_only_if_it_decides_and_is_not_known_or_may_have_changed() {
+fn namespace_is_read_only_if_its_labels_decide() {
     let injection = Injection::new(
         Arc::default(),
         Gates::default(),

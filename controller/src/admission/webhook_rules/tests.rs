@@ -4,7 +4,7 @@ use berth_runtime::metrics::Metrics;
 use super::*;
 
 #[test]
-fn where_nobody_asks_any_more_the_entries_that_are_there_are_emptied() {
+fn unused_webhook_entries_are_emptied() {
     for (is_asked, has_entries, is_kept) in [
         (false, false, false),
         (false, true, true),
@@ -32,7 +32,7 @@ fn where_nobody_asks_any_more_the_entries_that_are_there_are_emptied() {
 }
 
 #[tokio::test]
-async fn a_replica_that_never_led_ends_when_it_is_asked_to() {
+async fn replica_that_never_led_ends_on_stop() {
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
     let metrics = Metrics::new(|_| {});

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_budget_by_target_holds_the_targets_pods_before_they_are_counted_and_those_of_its_selector_after()
+fn target_budget_holds_pods_before_and_after_count()
  {
     let budget = |status: Value| {
         let budget = json!({

@@ -78,7 +78,7 @@ fn a_workload_is_new_for_ten_seconds_by_its_time_of_creation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_had_no_scale_is_asked_for_again_after_a_while() {
+async fn kind_without_scale_expires_after_a_minute() {
     for (says, seconds, expected) in [
         (Says::Scale, 0, true),
         (Says::Scale, 600, true),

@@ -16,7 +16,7 @@ fn naming(federation: &Value, told: &Value) -> Budget {
 }
 
 #[tokio::test]
-async fn a_budget_beside_another_that_counts_brings_no_more_than_was_told() {
+async fn shared_budget_contributes_at_most_reported_pods() {
     let client =
         Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     let budgets = PodBudgets::only_read(

@@ -21,7 +21,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
 }
 
 #[test]
-fn by_what_a_store_has_nobody_is_refused_or_let_go_without_a_write() {
+fn decisions_without_a_write_need_a_live_read() {
     let entry = json!({"pod": "web-a", "uid": "a", "operation": "EVICT", "holder": "me", "time": Timestamp::now()});
     let all = json!([]);
     for (desired, protects, request, is_dry_run, expected) in [
@@ -93,7 +93,7 @@ fn by_what_a_store_has_nobody_is_refused_or_let_go_without_a_write() {
 }
 
 #[test]
-fn a_pod_that_lacks_a_condition_of_the_budget_does_not_serve_as_that_sees_it() {
+fn pod_without_budget_condition_is_unavailable_to_it() {
     let holds = |conditions: serde_json::Value| {
         let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1, "healthyConditions": conditions});
         let budget = json!({"metadata": {"name": "web"}, "spec": spec});

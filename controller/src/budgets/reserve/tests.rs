@@ -4,7 +4,7 @@ use berth_workload::objects::resource::POD_UNAVAILABLE_BUDGETS;
 use super::*;
 
 #[test]
-fn each_try_has_an_entry_of_its_own_unless_one_budget_that_names_no_other_holds_the_pod() {
+fn only_a_lone_unavailable_budget_needs_no_release() {
     let key = |resource, name| BudgetKey {
         resource,
         key: Key::new("default", name),

@@ -447,7 +447,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
 }
 
 #[test]
-fn what_the_stores_lack_or_have_as_it_was_is_asked_on_every_replica() {
+fn stale_store_makes_every_replica_read_the_apiserver() {
     let cluster = Cluster::up(&Options::default()).unwrap();
     let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/files/crds");
     cluster.kubectl(&["create", "-f", definitions]).unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn pods_are_as_new_as_a_count_only_where_all_were_read_up_to_its_position() {
+fn store_is_current_only_if_read_past_counted_version() {
     let counted = |counted: &str| {
         Some(Ledger {
             counted: counted.to_owned(),
@@ -36,7 +36,7 @@ fn pods_are_as_new_as_a_count_only_where_all_were_read_up_to_its_position() {
 }
 
 #[test]
-fn pods_that_a_store_has_before_its_first_list_has_ended_are_no_count() {
+fn incomplete_first_list_gives_no_pod_count() {
     let store = Store::new(&[BY_NAMESPACE]);
     let pod = serde_json::json!({"metadata": {"namespace": "default", "name": "web", "uid": "u", "resourceVersion": "9"}});
     store.apply(serde_json::from_value::<Pod>(pod).unwrap());
@@ -49,7 +49,7 @@ fn pods_that_a_store_has_before_its_first_list_has_ended_are_no_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_entries_of_one_pod_and_second_are_known_each_since_it_was_seen_first() {
+async fn entries_of_one_pod_and_second_age_separately() {
     let entry = |grant: Option<&str>, generation| {
         LedgerEntry {
             grant: grant.map(str::to_owned),
@@ -121,7 +121,7 @@ async fn a_change_is_as_old_as_its_kubelets_knowledge_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_is_young_until_its_request_is_given_up_and_late_only_once_all_is_seen_that_came_of_it()
+async fn entry_stays_young_until_its_effects_are_cached()
  {
     let client =
         Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();

@@ -42,7 +42,7 @@ async fn woken(queue: &Arc<Queue<Key>>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_that_wait_longest_are_woken_by_more_room_as_many_as_may_get_a_pod() {
+async fn more_capacity_wakes_the_longest_waiters_first() {
     let recounted = |allowed| {
         let mut budget = budget("web", allowed);
         let Budget::Unavailable(of) = &mut budget else {
@@ -84,7 +84,7 @@ async fn those_that_wait_longest_are_woken_by_more_room_as_many_as_may_get_a_pod
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_is_counted_when_somebody_begins_to_wait_for_it() {
+async fn first_waiter_triggers_a_count_of_the_budget() {
     let (awaited, queue) = (Waiters::default(), queue());
     awaited.wake_by(POD_UNAVAILABLE_BUDGETS, &queue, at_once());
     let web = budget("web", 0).key();
@@ -128,7 +128,7 @@ async fn a_kind_with_a_pace_of_its_own_is_woken_at_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_woken_when_the_store_shows_room() {
+async fn waiter_is_woken_when_the_store_shows_capacity() {
     let watched = |version: &str, allowed| {
         let Budget::Unavailable(of) = budget("web", allowed) else {
             unreachable!()
@@ -148,7 +148,7 @@ async fn who_waits_is_woken_when_the_store_shows_room() {
 }
 
 #[test]
-fn who_was_refused_long_ago_waits_no_more() {
+fn long_refused_workload_is_no_waiter() {
     let (awaited, web) = (Waiters::default(), budget("web", 0).key());
     assert!(!awaited.has(&web));
     awaited.note(&web, &owner(CLONE_SETS, "web"));

@@ -19,7 +19,7 @@ fn node(zone: &str) -> Node {
 }
 
 #[test]
-fn a_node_wakes_the_jobs_that_have_their_pods_there_and_are_not_over() {
+fn node_triggers_its_unfinished_jobs_only() {
     let (all, in_a) = (AllNews::default(), node("a"));
     let wakes = || !all.concerned(None, Some(&in_a)).is_empty();
     let (here, there) = (job("a", json!({})), job("b", json!({})));
@@ -45,7 +45,7 @@ fn a_node_wakes_the_jobs_that_have_their_pods_there_and_are_not_over() {
 }
 
 #[test]
-fn a_job_on_few_nodes_is_looked_at_at_once_and_one_on_thousands_twice_a_second() {
+fn job_pace_slows_with_the_number_of_nodes() {
     assert_eq!(
         [3, 100, 1_000, 5_000].map(|nodes| pace(nodes).as_millis()),
         [0, 0, 100, 500]

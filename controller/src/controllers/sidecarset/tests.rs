@@ -66,7 +66,7 @@ fn selected_beside(reads: &SidecarSetController, set: &str, injection: &Injectio
 }
 
 #[test]
-fn pods_into_which_nobody_would_ever_inject_are_not_selected() {
+fn pods_without_injection_are_not_selected() {
     let web = || json!({"app": "web"});
     let pods = [
         pod("default", "one", web(), json!({})),
@@ -95,7 +95,7 @@ fn pods_into_which_nobody_would_ever_inject_are_not_selected() {
 }
 
 #[test]
-fn pods_for_which_others_let_nobody_be_called_lack_nothing() {
+fn pods_excluded_by_others_lack_no_sidecar() {
     let web = || json!({"app": "web"});
     let pods = [
         pod("default", "called", web(), json!({})),
@@ -150,7 +150,7 @@ fn pods_for_which_others_let_nobody_be_called_lack_nothing() {
 }
 
 #[test]
-fn pods_that_a_canary_takes_are_not_those_of_its_base_but_where_they_have_its_containers() {
+fn canary_takes_pods_without_containers_of_its_base() {
     let canary = |paused: bool| {
         let annotations = json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "log"});
         let mut canary = set("log-canary", json!({"canary": "yes"}), annotations);
@@ -224,7 +224,7 @@ fn of_namespaces_it_is_known_when_they_were_labelled_so() {
 }
 
 #[test]
-fn a_pod_that_is_not_selected_any_more_is_looked_at_as_long_as_its_condition_speaks_of_the_sidecar_set()
+fn unselected_pod_is_observed_until_condition_is_gone()
  {
     let speaking = |name: &str, message: &str| {
         let mut pod = pod("default", name, json!({"app": "db"}), json!({}));
@@ -289,7 +289,7 @@ fn observed_reach_names_left_out_namespaces() {
 }
 
 #[test]
-fn no_sidecar_set_is_gone_by_the_word_of_a_store_that_is_not_complete() {
+fn incomplete_store_proves_no_sidecar_set_deleted() {
     let reads = reads(&[], &[], &[]);
     assert!(!is_gone(&reads.sets, "log"));
 }

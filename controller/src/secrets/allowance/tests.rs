@@ -4,7 +4,7 @@ const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_has_its_burst_and_one_more_after_each_pause_and_another_has_its_own() {
+async fn each_address_has_its_own_burst_and_refill() {
     let allowance = Allowance::new(3, Duration::from_secs(1));
     let spent = |peer| (0..10).filter(|_| allowance.spend(peer)).count();
     assert_eq!((spent(ONE), spent(ONE), spent(OTHER)), (3, 0, 3));
@@ -15,7 +15,7 @@ async fn a_peer_has_its_burst_and_one_more_after_each_pause_and_another_has_its_
 }
 
 #[tokio::test(start_paused = true)]
-async fn peers_are_remembered_up_to_a_limit_and_forgotten_when_they_have_their_whole_burst() {
+async fn addresses_with_a_whole_burst_are_forgotten() {
     let allowance = Allowance::new(1, Duration::from_secs(1));
     let peers =
         || (0..u32::try_from(PEERS).unwrap()).map(|n| IpAddr::from((n + (11 << 24)).to_be_bytes()));

@@ -118,7 +118,7 @@ fn every_form_of_a_credential_is_read() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_without_its_data() {
+fn unreadable_secret_error_omits_its_data() {
     let table: [(&str, Option<&[u8]>, &str); 5] = [
         ("Opaque", Some(b"{}"), "is of type \"Opaque\""),
         (DOCKERCONFIGJSON.0, None, "has no .dockerconfigjson"),

@@ -121,7 +121,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn two_hundred_streams_without_a_token_are_refused_before_their_message_and_nobody_is_asked()
+async fn streams_without_token_are_refused_without_review()
 {
     let stage = stage().await;
     for _ in 0..25 {
@@ -134,7 +134,7 @@ async fn two_hundred_streams_without_a_token_are_refused_before_their_message_an
 }
 
 #[tokio::test]
-async fn two_hundred_streams_with_a_wrong_token_are_reviewed_as_often_as_an_address_may() {
+async fn wrong_token_reviews_are_limited_per_address() {
     let stage = stage().await;
     let mut codes = Vec::new();
     for _ in 0..25 {

@@ -40,7 +40,7 @@ async fn service() -> (PullSecretsService, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn a_daemon_gets_the_secrets_of_its_own_nodes_pulls_and_of_no_other_nodes() {
+async fn daemon_gets_secrets_of_its_own_node_only() {
     let own = "/api/v1/namespaces/a/secrets/registry";
     let table = [
         ("node-1", "1", Ok(vec![own])),
@@ -79,7 +79,7 @@ async fn a_daemon_gets_the_secrets_of_its_own_nodes_pulls_and_of_no_other_nodes(
 }
 
 #[tokio::test]
-async fn a_call_whose_token_nobody_looked_at_is_refused() {
+async fn call_without_a_reviewed_token_is_refused() {
     let (service, read) = service().await;
     let request = Request::new(GetRequest {
         image: "app".into(),

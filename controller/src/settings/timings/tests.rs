@@ -9,7 +9,7 @@ fn checked(flags: &[&str]) -> Result<(), String> {
 }
 
 #[test]
-fn default_times_and_those_of_kubernetes_components_are_accepted() {
+fn default_and_kubernetes_timings_are_accepted() {
     assert_eq!(checked(&[]), Ok(()));
     assert_eq!(
         checked(&[
@@ -26,7 +26,7 @@ fn default_times_and_those_of_kubernetes_components_are_accepted() {
 }
 
 #[test]
-fn times_that_let_two_replicas_lead_are_refused_with_flags_values_and_a_remedy() {
+fn timings_that_allow_two_leaders_are_refused() {
     for flags in [
         &["--lease-duration=2s", "--renew-deadline=3s"][..],
         &["--renew-deadline=10s"],
@@ -67,7 +67,7 @@ fn without_an_election_its_times_do_not_matter() {
 }
 
 #[test]
-fn grants_expire_fifteen_seconds_after_the_apiserver_has_given_their_requests_up() {
+fn grants_expire_15s_after_apiserver_request_timeout() {
     for (flag, expected) in [
         (None, Ok(75)),
         (Some("--apiserver-request-timeout=5s"), Ok(20)),

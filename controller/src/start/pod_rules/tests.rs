@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_webhook_about_pods_is_served_where_a_kind_or_one_of_the_budgets_gates_asks_for_it() {
+fn kinds_and_budget_gates_enable_the_pod_webhook() {
     let (deletes, updates) = (
         Gate::PodUnavailableBudgetDelete,
         Gate::PodUnavailableBudgetUpdate,

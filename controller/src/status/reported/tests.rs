@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn each_version_is_told_of_once_until_it_can_be_read() {
+fn each_version_is_reported_once_until_forgotten() {
     let (told, key) = (Reported::default(), Key::new("default", "web"));
     assert!(!told.was_told(&key, "1"));
     told.note(&key, "1");

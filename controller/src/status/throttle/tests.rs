@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_status_that_differs_is_written_once_in_a_second_unless_it_is_urgent() {
+fn status_is_written_once_a_second_unless_urgent() {
     let milliseconds = Duration::from_millis;
     for (old, new, since, wait) in [
         (None, Some(0), None, 0),
@@ -36,7 +36,7 @@ fn a_status_that_differs_is_written_once_in_a_second_unless_it_is_urgent() {
 }
 
 #[test]
-fn what_is_awaited_is_written_the_sooner_the_fewer_pods_it_tells_of() {
+fn awaited_status_pace_grows_with_pod_count() {
     for (pods, pace) in [
         (0, 100),
         (10, 101),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_list_is_read_in_either_spelling_and_names_no_kind_that_is_followed_anyway() {
+fn list_accepts_both_spellings_and_skips_known_kinds() {
     let kinds = |list: &str| {
         listed(list).map(|kinds| {
             kinds

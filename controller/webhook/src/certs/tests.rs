@@ -327,7 +327,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
-    fn whoever_trusts_what_is_published_trusts_what_is_served(
+    fn published_bundle_trusts_all_served_certificates(
         cert in 30_i64..90, ca in 60_i64..240, order in proptest::collection::vec(0_usize..3, 300)
     ) {
         let policy = Policy { ca_validity: seconds(ca), cert_validity: seconds(cert), names: ["a".to_owned()].into() };
@@ -444,7 +444,7 @@ fn rubbish_in_the_secret_reads_as_nothing() {
 }
 
 #[test]
-fn what_a_clock_that_is_ahead_by_less_than_a_day_issues_is_valid_at_once() {
+fn certificate_of_clock_one_day_ahead_is_valid() {
     let policy = Policy {
         ca_validity: seconds(864_000),
         cert_validity: seconds(345_600),
@@ -460,7 +460,7 @@ fn what_a_clock_that_is_ahead_by_less_than_a_day_issues_is_valid_at_once() {
 }
 
 #[test]
-fn what_a_clock_that_is_far_ahead_issued_is_replaced_by_what_both_clocks_call_valid() {
+fn certificate_of_clock_far_ahead_is_replaced() {
     let policy = policy();
     let (now, ahead) = (at(0), at(3000));
     let mut material = Material::default()

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_entry_that_asks_about_more_or_less_is_put_back_and_one_that_is_right_is_left_alone() {
+fn changed_guard_entry_is_restored() {
     let endpoint = Endpoint::Service {
         namespace: "ns".to_owned(),
         name: "hook".to_owned(),

@@ -22,7 +22,7 @@ fn proofs_become_rare() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_replica_that_has_no_answer_for_a_minute_is_not_ready_until_the_first_answer() {
+async fn replica_is_unready_after_a_minute_of_silence() {
     let silent = Error::Silent(RETRY);
     let refused = Error::api("read", "Secret", "certs", kube::Error::Api(Box::default()));
     for (proven, answer) in [(true, None), (true, Some(&refused)), (false, None)] {

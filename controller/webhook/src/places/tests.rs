@@ -40,7 +40,7 @@ fn merged(mut spec: Value, patch: &Value) -> Value {
 }
 
 #[test]
-fn whatever_stands_there_is_repaired_by_one_patch_and_then_left_alone() {
+fn wrong_conversion_is_repaired_by_one_patch() {
     let with = |client_config: Value| json!({"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": client_config}}});
     let good = json!({"namespace": "ns", "name": "hook", "path": "/convert"});
     let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
@@ -86,7 +86,7 @@ fn whatever_stands_there_is_repaired_by_one_patch_and_then_left_alone() {
 }
 
 #[test]
-fn only_wrong_webhooks_of_a_configuration_are_patched_by_their_names() {
+fn only_wrong_webhook_entries_are_patched() {
     let good = json!({"namespace": "ns", "name": "hook", "path": told(VALIDATE_PATH, "s")});
     let webhook = |name: &str, client_config: Value| -> ValidatingWebhook {
         serde_json::from_value(json!({
@@ -142,7 +142,7 @@ fn only_wrong_webhooks_of_a_configuration_are_patched_by_their_names() {
 }
 
 #[test]
-fn a_webhook_that_reaches_beyond_our_kinds_or_stops_writes_is_put_back() {
+fn changed_webhook_rules_and_policy_are_restored() {
     let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
     let client_config = json!({"service": {"namespace": "ns", "name": "hook", "path": told(VALIDATE_PATH, "s")}, "caBundle": bundle});
     let webhook = |failure_policy: Value, groups: Value| -> ValidatingWebhook {

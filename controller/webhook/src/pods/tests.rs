@@ -22,7 +22,7 @@ fn asks() -> Asks {
 }
 
 #[test]
-fn what_the_server_adds_is_no_difference_and_what_somebody_changes_is_one() {
+fn server_defaults_need_no_patch_but_changes_do() {
     let asks = asks();
     let mut stored = asks.webhooks(&service(), ("PEM", "s")).remove(0);
     stored["objectSelector"] = json!({});

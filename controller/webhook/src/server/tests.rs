@@ -56,7 +56,7 @@ fn a_review_is_answered_object_by_object_in_order() {
 }
 
 #[test]
-fn an_object_that_cannot_be_converted_fails_its_review_and_is_named() {
+fn failed_conversion_names_the_object() {
     let answer = converted(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": [
@@ -116,7 +116,7 @@ fn only_united_deployments_have_ignored_fields() {
 }
 
 #[test]
-fn a_refusal_names_the_fields_of_the_object_that_has_the_template() {
+fn refusal_names_template_fields_of_the_object() {
     let status = serde_json::from_value(json!({
         "status": "Failure", "reason": "Invalid", "code": 422, "message": "PodTemplate \"x\" is invalid",
         "details": {"causes": [
@@ -205,7 +205,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[tokio::test]
-async fn an_object_too_large_to_be_read_is_refused_unless_it_was_so_before() {
+async fn oversized_object_is_refused_unless_already_stored() {
     let maps = format!("[{}]", vec![r#"{"":0}"#; 20_000].join(","));
     for (template, says) in [
         (nested(200), "nested"),
@@ -363,7 +363,7 @@ async fn requests_that_are_no_reviews_get_their_status() {
 }
 
 #[tokio::test]
-async fn a_drain_answers_and_sends_clients_away_and_the_end_waits_for_no_idle_one() {
+async fn drain_answers_and_closes_idle_connections() {
     let review = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": []},
@@ -406,7 +406,7 @@ async fn a_drain_answers_and_sends_clients_away_and_the_end_waits_for_no_idle_on
 }
 
 #[tokio::test]
-async fn a_review_whose_namespace_is_a_path_is_refused_and_the_apiserver_is_not_asked() {
+async fn namespace_with_path_is_refused_without_a_read() {
     let apiserver = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = apiserver.local_addr().unwrap();
     let client = Client::try_from(kube::Config::new(
@@ -487,7 +487,7 @@ async fn idle_chunked_posts_hold_no_memory_and_keep_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn a_giant_body_is_refused_whether_it_announces_its_length_or_not() {
+async fn oversized_body_is_refused_even_when_chunked() {
     let served = Served::start().await;
     let answer = ask(
         &mut served.connect().await,

@@ -589,7 +589,7 @@ fn chart_with_first_values() -> Result<TempDir> {
 }
 
 #[test]
-fn an_upgrade_that_reuses_the_first_versions_values_renders_as_with_todays_defaults() -> Result<()>
+fn first_version_values_render_like_todays_defaults() -> Result<()>
 {
     let (stage, first) = (Stage::bare()?, chart_with_first_values()?);
     let chart = first
@@ -621,7 +621,7 @@ fn an_upgrade_that_reuses_the_first_versions_values_renders_as_with_todays_defau
 }
 
 #[test]
-fn uninstalling_keeps_the_objects_and_installing_again_takes_them_over() -> Result<()> {
+fn uninstall_keeps_objects_and_reinstall_adopts_them() -> Result<()> {
     let stage = Stage::with_chart()?;
     let object = serde_json::to_string(&crate::stage::node_image("v1beta1", "kept", "1"))?;
     stage.kubectl(&["create", "--filename=-"], Some(&object))?;

@@ -180,7 +180,7 @@ fn a_namespace_and_a_kind_stay_while_something_lives_in_them() -> Result<()> {
         of_namespaces(&stage, &admin).await?;
         of_kinds(&stage, &admin).await?;
         of_replica_sets(&stage, &admin).await?;
-        is_told_by_namespaces(&stage, &admin).await?;
+        is_reported_by_namespaces(&stage, &admin).await?;
         let (mut registry, mut text) = (Registry::default(), String::new());
         refused_deletions.register(&mut registry);
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
@@ -283,7 +283,7 @@ async fn of_replica_sets(stage: &Stage, admin: &Client) -> Result<()> {
 }
 
 /// The status of a Namespace says why it stays.
-async fn is_told_by_namespaces(stage: &Stage, admin: &Client) -> Result<()> {
+async fn is_reported_by_namespaces(stage: &Stage, admin: &Client) -> Result<()> {
     let objects = Objects(stage);
     objects.namespace("kept", None)?;
     objects.create(&json!({

@@ -78,7 +78,7 @@ pub(crate) fn is_pinned(pod: &Pod) -> bool {
 }
 
 #[test]
-fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
+fn pod_webhook_is_called_only_for_requested_pods() -> Result<()> {
     let stage = Stage::with_values(&format!("{REGISTRY},podPinning.by=webhook"))?;
     stage.kubectl(
         &[
@@ -124,7 +124,7 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
             records.calls.load(Ordering::Relaxed) == calls,
             "somebody else's pod was asked about"
         );
-        who_waits(&admin, &records).await?;
+        only_required_pods_wait(&admin, &records).await?;
         is_put_right(&admin).await?;
         // The wanted rules are empty now.
         ends.wanted.send_replace(Some(Asks::default()));
@@ -144,7 +144,7 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
 }
 
 /// While nothing is known, only pods that must be pinned wait.
-async fn who_waits(admin: &Client, records: &Counted) -> Result<()> {
+async fn only_required_pods_wait(admin: &Client, records: &Counted) -> Result<()> {
     records.knows_nothing.store(true, Ordering::Relaxed);
     let refused = create(admin, &pod("db-0", Some("db"))?)
         .await

@@ -41,7 +41,7 @@ async fn report(client: &Client, name: &str) -> Result<DynamicObject, kube::Erro
 }
 
 #[test]
-fn a_daemon_writes_the_status_of_its_own_nodes_image_and_nothing_else() -> Result<()> {
+fn daemon_token_writes_only_its_node_image_status() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         for node in ["mine", "theirs"] {

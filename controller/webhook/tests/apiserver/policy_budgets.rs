@@ -38,7 +38,7 @@ fn merge(body: Value) -> Patch<Value> {
 }
 
 #[test]
-fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone() -> Result<()> {
+fn controller_token_writes_only_owned_native_budgets() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let manager = stage.manager().await?;
@@ -196,7 +196,7 @@ fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
 }
 
 #[test]
-fn the_controllers_token_lets_a_pod_of_a_replica_set_go_by_one_label_alone() -> Result<()> {
+fn controller_token_releases_pods_by_hash_label_only() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.kubectl(
         &[

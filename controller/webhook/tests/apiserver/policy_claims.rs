@@ -93,7 +93,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn a_claim_template_grows_only_where_its_storage_class_lets_claims_grow() -> Result<()> {
+fn claim_template_grows_only_if_class_allows_it() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let classes: Api<StorageClass> = Api::all(admin.clone());

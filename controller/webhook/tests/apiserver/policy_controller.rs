@@ -163,7 +163,7 @@ async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
 }
 
 #[test]
-fn the_controllers_token_writes_pods_claims_and_revisions_of_clonesets_alone() -> Result<()> {
+fn controller_token_writes_objects_of_clonesets_only() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let scene = scene(&stage, admin).await?;
@@ -696,7 +696,7 @@ async fn revisions(
 }
 
 #[test]
-fn the_controllers_token_writes_by_name_and_of_our_kinds_its_fields_alone() -> Result<()> {
+fn controller_token_writes_only_its_own_fields() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let scene = scene(&stage, admin).await?;

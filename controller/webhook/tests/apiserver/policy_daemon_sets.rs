@@ -32,7 +32,7 @@ fn merge(into: &mut Value, fields: &Value) {
 }
 
 #[test]
-fn a_pre_normal_hook_of_a_daemon_set_passes_with_a_warning_and_others_without() -> Result<()> {
+fn pre_normal_hook_of_daemon_set_gets_a_warning() -> Result<()> {
     let stage = Stage::with_chart()?;
     let apply =
         |lifecycle: Value, more: &[&str]| apply(&stage, &json!({"lifecycle": lifecycle}), more);

@@ -17,7 +17,7 @@ fn job(name: &str, completion: &Value) -> Result<DynamicObject> {
 }
 
 #[test]
-fn the_controllers_token_pauses_broadcast_jobs_and_deletes_those_with_a_ttl_alone() -> Result<()> {
+fn controller_token_pauses_jobs_and_deletes_by_ttl() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let of = ApiResource::from_gvk(&GroupVersionKind::gvk(

@@ -107,7 +107,7 @@ fn thefts(all: &[Value]) -> Vec<(&'static str, Patch<Value>)> {
 }
 
 #[test]
-fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_writes_nothing_else()
+fn controller_token_removes_only_image_taints()
 -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {

@@ -28,7 +28,7 @@ fn state(name: &str, fields: &Value) -> Result<DynamicObject> {
 }
 
 #[test]
-fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name_alone()
+fn controller_token_writes_only_owned_pod_states()
 -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {

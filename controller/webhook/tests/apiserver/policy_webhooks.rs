@@ -43,7 +43,7 @@ fn entry(fields: &Value) -> Result<Patch<Value>> {
 }
 
 #[test]
-fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_alone() -> Result<()>
+fn controller_token_writes_rules_for_own_service_only() -> Result<()>
 {
     let stage = Stage::with_chart()?;
     stage.kubectl(
@@ -110,7 +110,7 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
         kinds.patch(VALIDATING, &write, &patch("apps.kruise.io", "Ignore")).await.context("its own rules")?;
         asks_about_pods_that_go_in_named_namespaces(&kinds).await?;
         writes_what_sidecar_sets_gave(&admin, &manager).await?;
-        opens_gates_that_nobody_closed(&admin, &manager).await
+        opens_gates_without_a_condition(&admin, &manager).await
     })
 }
 
@@ -187,7 +187,7 @@ async fn asks_about_pods_that_go_in_named_namespaces(
     Ok(())
 }
 
-async fn opens_gates_that_nobody_closed(admin: &Client, manager: &Client) -> Result<()> {
+async fn opens_gates_without_a_condition(admin: &Client, manager: &Client) -> Result<()> {
     let (by_hand, pods) = (
         Api::<Pod>::namespaced(admin.clone(), "default"),
         Api::<Pod>::namespaced(manager.clone(), "default"),

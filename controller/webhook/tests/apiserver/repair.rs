@@ -98,7 +98,7 @@ fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
 }
 
 #[test]
-fn helm_and_apply_leave_the_bundle_alone_and_a_replacement_is_repaired() -> Result<()> {
+fn helm_keeps_bundle_and_replaced_bundle_is_repaired() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;

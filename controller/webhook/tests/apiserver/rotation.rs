@@ -81,7 +81,7 @@ async fn ca_bundle(client: &Client) -> Result<String> {
 }
 
 #[test]
-fn no_conversion_fails_while_certificates_and_authorities_rotate() -> Result<()> {
+fn certificate_rotation_fails_no_conversion() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let mut first = Replica::start(&stage, &admin, 9876, SHORT).await?;

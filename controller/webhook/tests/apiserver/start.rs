@@ -20,7 +20,7 @@ use crate::stage::{
 };
 
 #[test]
-fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alpha1_works()
+fn two_starting_replicas_agree_on_one_secret()
 -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
@@ -145,7 +145,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
 }
 
 #[test]
-fn a_replica_is_ready_with_some_of_the_definitions_and_sees_to_those_that_come_later() -> Result<()>
+fn replica_is_ready_before_all_definitions_exist() -> Result<()>
 {
     let stage = Stage::with_chart()?;
     // Without NodeImage another kind proves that conversion works.
@@ -209,7 +209,7 @@ fn a_controller_outside_the_cluster_is_reached_by_its_address() -> Result<()> {
 }
 
 #[test]
-fn without_its_webhook_configurations_a_replica_needs_no_right_to_them() -> Result<()> {
+fn disabled_webhook_configurations_need_no_rights() -> Result<()> {
     let stage = Stage::with_values(&format!(
         "{REGISTRY},validatingWebhook.install=false,controller.customResourceEnable=NodeImage"
     ))?;
@@ -302,7 +302,7 @@ async fn list_by_webhook(admin: &Client) -> Result<usize> {
 }
 
 #[test]
-fn a_list_that_is_larger_than_the_largest_review_is_converted_object_by_object() -> Result<()> {
+fn oversized_list_is_converted_object_by_object() -> Result<()> {
     let stage = Stage::bare()?;
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
     stage.kubectl(

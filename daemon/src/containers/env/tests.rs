@@ -80,7 +80,7 @@ fn running(annotations: &[(&str, &str)]) -> Container {
 }
 
 #[test]
-fn the_answer_is_for_the_container_that_is_asked_about() {
+fn answer_is_for_the_requested_container() {
     let pods = question("1", "b");
     let mut answers = inspected();
     assert_eq!(asked(&pods, &answers).collect::<Vec<_>>(), ["c1"]);
@@ -230,7 +230,7 @@ fn a_container_is_stopped_for_its_variables_or_its_id() {
 }
 
 #[test]
-fn a_container_is_stopped_only_while_the_same_is_asked() {
+fn container_is_stopped_only_while_request_is_current() {
     let pods = question("1", "b");
     let mut answers = inspected();
     answer(&pods, &mut answers, &known("a"), |_| false);

@@ -160,7 +160,7 @@ fn the_hook_is_the_kubelets_and_no_grace_is_no_hook() {
 }
 
 #[test]
-fn a_stop_is_told_of_when_it_takes_its_time_and_when_it_is_over() {
+fn stop_is_reported_when_slow_and_when_finished() {
     let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
     let mut stops = Stops::default();
     let begun = see(&mut stops, &asked, &containers, 10).remove(0);
@@ -185,7 +185,7 @@ fn a_stop_is_told_of_when_it_takes_its_time_and_when_it_is_over() {
 /// A container is being stopped for another request; the daemon reports that to each request for
 /// it.
 #[test]
-fn a_stop_for_another_is_told_to_whoever_asks_for_the_same_container() {
+fn stop_is_reported_to_all_requests_for_container() {
     let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
     let other = [
         StopContainer {
@@ -236,7 +236,7 @@ fn a_stop_for_another_is_told_to_whoever_asks_for_the_same_container() {
 }
 
 #[test]
-fn a_stop_that_fails_is_told_and_one_that_the_runtime_did_not_see_is_tried_again() {
+fn failed_stop_is_reported_and_lost_stop_is_retried() {
     let (asked, containers) = ([stop("r", "app", "a")], [container("app", "a", 1)]);
     let mut stops = Stops::default();
     let begun = see(&mut stops, &asked, &containers, 1).remove(0);
@@ -257,7 +257,7 @@ fn a_stop_that_fails_is_told_and_one_that_the_runtime_did_not_see_is_tried_again
 }
 
 #[test]
-fn of_one_request_containers_are_stopped_one_after_the_other_and_of_others_beside_them() {
+fn requests_stop_their_containers_one_at_a_time() {
     let asked = [
         stop("r", "app", "a"),
         stop("r", "side", "s"),
@@ -282,7 +282,7 @@ fn of_one_request_containers_are_stopped_one_after_the_other_and_of_others_besid
 }
 
 #[test]
-fn what_is_cancelled_does_not_begin_and_what_has_begun_is_told() {
+fn cancelled_stop_never_begins_but_begun_is_reported() {
     let asked = [stop("r", "app", "a")];
     let cancelled = [StopContainer {
         cancelled: true,
@@ -336,7 +336,7 @@ fn the_next_container_lasts_by_this_nodes_clock() {
 }
 
 #[test]
-fn the_answers_of_a_daemon_before_are_kept_but_what_it_was_at_begins_again() {
+fn restarted_daemon_keeps_answers_and_repeats_stops() {
     let asked = [stop("r", "app", "a"), stop("q", "app", "b")];
     let answer = |stop: &StopContainer, phase| StoppedContainer {
         request: stop.request.clone(),
@@ -372,7 +372,7 @@ fn the_answers_of_a_daemon_before_are_kept_but_what_it_was_at_begins_again() {
 /// to stop. It reports the container as stopped by the request only if the stop was reported
 /// before.
 #[test]
-fn a_daemon_that_stops_itself_says_in_its_next_life_that_the_container_has_ended() {
+fn daemon_reports_its_own_stop_after_restart() {
     let asked = [stop("r", "daemon", "a")];
     let mut first = Stops::default();
     assert_eq!(
@@ -405,7 +405,7 @@ fn a_daemon_that_stops_itself_says_in_its_next_life_that_the_container_has_ended
 
 /// Half of it is done: the hook was run, or the container got the signal to end.
 #[test]
-fn what_was_cut_short_is_told_at_once_and_goes_to_its_end_although_it_is_cancelled() {
+fn interrupted_stop_is_finished_although_cancelled() {
     let asked = [StopContainer {
         grace_period_seconds: Some(90),
         ..stop("r", "app", "a")
@@ -470,7 +470,7 @@ fn what_was_cut_short_is_told_at_once_and_goes_to_its_end_although_it_is_cancell
 
 /// Another container of the same request comes after it.
 #[test]
-fn what_was_cut_short_comes_first_and_is_another_container_in_no_case() {
+fn interrupted_stop_resumes_first_for_same_container() {
     let asked = [stop("r", "app", "a"), stop("r", "side", "s")];
     let cut_short = || {
         let mut stops = Stops::default();
@@ -572,7 +572,7 @@ fn what_was_cut_short_is_not_begun_anew_for_another_request() {
 /// The next daemon would take a cancelled stop for one that has not begun, and the stop reported
 /// for another request for its own.
 #[test]
-fn what_is_cancelled_while_it_is_at_work_is_told_at_once_and_with_its_time_where_it_is_the_own_one()
+fn cancelled_running_stop_is_reported_at_once()
 {
     let (asked, other) = ([stop("r", "app", "a")], [stop("q", "app", "a")]);
     let cancel = |asked: &[StopContainer; 1]| {

@@ -106,7 +106,7 @@ async fn without_the_right_to_look_a_sign_has_not_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_look_a_watch_that_began_before_tells_of_the_deletion() {
+async fn watch_reports_deletion_when_reads_are_forbidden() {
     for late in [0, 2, 5] {
         let (sign, tell) = sign(403, true).await;
         let gone = tokio::spawn(async move { sign.is_gone().await });
@@ -127,7 +127,7 @@ async fn a_sign_that_was_made_anew_has_not_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sign_that_is_there_has_not_gone_whatever_a_watch_saw_that_could_not_go_on() {
+async fn readable_object_is_not_gone_despite_broken_watch() {
     let (sign, tell) = sign(200, true).await;
     tell.unbounded_send(event("DELETED")).unwrap();
     drop(tell);

@@ -63,7 +63,7 @@ fn image_of(container: Container, images: &[Image], names: &[String]) -> String 
 }
 
 #[test]
-fn the_newest_container_of_each_name_counts_and_other_pods_do_not() {
+fn inspect_reports_newest_container_of_each_name() {
     let containers = [
         container("u", "a", "old", 1_000_000_000, "1"),
         container("u", "a", "new", 2_000_000_000, "2"),

@@ -9,7 +9,7 @@ fn blob(digest: &str, size: u64) -> Blob {
 }
 
 #[test]
-fn documents_are_told_apart() {
+fn manifests_and_indexes_are_distinguished() {
     let manifest = br#"{"schemaVersion":2,"config":{"digest":"sha256:c","size":3},"layers":[{"digest":"sha256:l","size":5,"mediaType":"x"}]}"#;
     let expected = Document::Manifest {
         config: blob("sha256:c", 3),

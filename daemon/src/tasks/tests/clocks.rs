@@ -53,7 +53,7 @@ fn a_time_of_day_that_is_set_ends_nothing_and_holds_nothing_up() {
 }
 
 #[test]
-fn nothing_is_told_to_have_been_before_it_was_asked_for() {
+fn no_reported_time_precedes_the_request() {
     let asked = ImageTagSpec {
         created_at: Some(Time(at(0))),
         ..limited("1", 600, 0, Some(100))

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_messages_of_many_failed_pulls_are_cut_shorter_than_those_of_a_few() {
+fn many_failed_pulls_have_shorter_messages() {
     for (count, longest) in [(4, 1024), (256, 512)] {
         let entries: Vec<(String, ImageTagSpec)> = (0..count)
             .map(|n| (format!("app{n}"), limited("1", 60, 0, None)))

@@ -74,7 +74,7 @@ fn free_slots_are_for_the_namespace_with_the_fewest_pulls() {
 }
 
 #[test]
-fn a_namespace_with_all_slots_gives_one_to_a_namespace_with_none() {
+fn namespace_with_all_slots_yields_one_to_another() {
     let mut node = Node::new(spec(&[
         ("a1", asked("a", 1)),
         ("a2", asked("a", 2)),
@@ -237,7 +237,7 @@ fn limits_beyond_the_maximum_are_the_maximum() {
 }
 
 #[test]
-fn more_namespaces_than_slots_take_turns_and_none_waits_for_good() {
+fn more_namespaces_than_slots_take_turns() {
     let mut node = Node::new(spec(&[
         ("a1", asked("a", 1)),
         ("b1", asked("b", 1)),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn no_node_has_an_address_of_the_control_plane_or_of_another_node() {
+fn all_node_addresses_are_distinct() {
     let all: Vec<_> = (1..=MAX_NODES)
         .map(node)
         .chain([CONTROL_PLANE, HOST])

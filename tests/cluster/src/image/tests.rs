@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_registry_is_asked_for_the_name_that_a_node_asks_for() {
+fn mirrored_name_is_the_name_that_nodes_request() {
     for (reference, mirrored) in [
         ("nginx", "library/nginx"),
         ("nginx:1", "library/nginx:1"),
@@ -28,7 +28,7 @@ fn a_name_without_a_tag_means_the_latest() {
 }
 
 #[test]
-fn only_loopback_is_asked_over_http_unless_told_to() {
+fn only_loopback_uses_http_by_default() {
     for (address, plain_http) in [
         ("127.0.0.1:5000", true),
         ("localhost/x", true),

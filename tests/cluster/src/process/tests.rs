@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn start_time_is_the_22nd_field_whatever_the_name() {
+fn start_time_is_the_22nd_field_for_any_name() {
     let rest = (4..=30)
         .map(|field| field.to_string())
         .collect::<Vec<_>>()
@@ -12,7 +12,7 @@ fn start_time_is_the_22nd_field_whatever_the_name() {
 }
 
 #[test]
-fn a_process_is_told_apart_from_another_with_its_id() {
+fn process_differs_from_another_with_its_id() {
     let own = Process::with_pid(std::process::id()).unwrap();
     assert!(own.runs());
     let earlier = Process {
@@ -27,7 +27,7 @@ fn a_process_is_told_apart_from_another_with_its_id() {
 }
 
 #[test]
-fn a_killed_child_is_gone_though_nobody_waited_for_it() {
+fn killed_child_is_gone_without_a_wait() {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let process = Process::with_pid(child.id()).unwrap();
     process.kill().unwrap();

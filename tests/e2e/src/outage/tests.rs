@@ -51,7 +51,7 @@ fn silence_lasts_from_the_last_answer_to_the_next() {
 }
 
 #[test]
-fn a_new_pod_is_silent_from_the_first_request_on_and_an_ended_one_until_it_ends() {
+fn silence_of_a_new_pod_starts_at_its_first_request() {
     let requests = all([
         ask("new", 10, 20, Err("refused")),
         ask("new", 50, 60, Ok("v2")),
@@ -94,7 +94,7 @@ fn only_the_asked_time_counts() {
 }
 
 #[test]
-fn a_failure_counts_against_the_service_only_if_the_pod_was_called_ready() {
+fn only_failures_of_ready_pods_count() {
     let warned = Request {
         called_ready: false,
         ..ask("a", 30, 35, Err("refused"))

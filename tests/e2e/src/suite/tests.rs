@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_broken_promise_is_told_from_other_errors_below_any_context() {
+fn broken_promise_is_found_below_any_context() {
     use anyhow::Context;
     let wrapped = |error: Error| {
         Err::<(), _>(error)

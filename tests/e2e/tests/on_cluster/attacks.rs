@@ -112,7 +112,7 @@ pub(crate) async fn certificates_are_good(case: &Case) -> Result<()> {
 }
 
 /// A request of another user in the middle of an attack: it must be answered.
-async fn somebody_elses_request(case: &Case) -> Result<()> {
+async fn request_of_another_user(case: &Case) -> Result<()> {
     let took = timed_request(case).await?;
     println!("somebody else's v1alpha1 request: ok after {took:?}");
     Ok(())
@@ -128,7 +128,7 @@ async fn timed_request(case: &Case) -> Result<Duration> {
 
 /// Requests of another user, one after another, for as long as `what` runs: each is answered.
 /// Prints how long they took, and the same for some time before.
-async fn somebody_is_answered_during<T>(
+async fn other_user_is_answered_during<T>(
     case: &Case,
     what: impl Future<Output = Result<T>>,
 ) -> Result<T> {
@@ -196,7 +196,7 @@ async fn everybody_can_list(case: &Case) -> Result<()> {
 
 /// The controller works on another user's CloneSet: it creates one pod more, and the existing pods
 /// stay.
-async fn somebody_elses_clone_set_grows(case: &Case, name: &str) -> Result<()> {
+async fn clone_set_of_another_user_grows(case: &Case, name: &str) -> Result<()> {
     let before = case.pods(name).await?;
     case.patch(
         kind::CLONE_SET,

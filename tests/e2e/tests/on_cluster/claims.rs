@@ -396,7 +396,7 @@ pub(crate) async fn ended_pods_go_with_their_claims(case: &Case) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn pods_that_end_at_once_are_told(case: &Case) -> Result<()> {
+pub(crate) async fn pods_that_end_at_once_are_reported(case: &Case) -> Result<()> {
     let one = image(case, "v1").await?;
     let mut set = clone_set(&one, &json!({}));
     let mut pod = set["spec"]["template"]["spec"].take();

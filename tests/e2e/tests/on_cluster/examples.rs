@@ -108,7 +108,7 @@ struct Asked {
 }
 
 /// From the documentation: maxUnavailable and maxSurge against pods that are unavailable already.
-pub(crate) async fn who_is_asked_to_go(case: &Case) -> Result<()> {
+pub(crate) async fn max_unavailable_and_surge_select_pods_to_delete(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let asked = |max_unavailable, max_surge, down, itself, replaced_first, by_name| Asked {
         max_unavailable,

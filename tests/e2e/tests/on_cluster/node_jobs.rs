@@ -221,7 +221,7 @@ pub(crate) async fn a_container_is_restarted_in_its_pod(case: &Case) -> Result<(
 
 /// The deadline passes during the hook. The request reports the late stop as soon as the pod is
 /// ready again.
-pub(crate) async fn a_late_stop_is_told_at_once(case: &Case) -> Result<()> {
+pub(crate) async fn late_stop_is_reported_at_once(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let mut set = objects::clone_set(SET, 1, &image, &json!({}));
     let template = &mut set["spec"]["template"]["spec"];

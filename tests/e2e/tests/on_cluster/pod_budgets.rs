@@ -256,7 +256,7 @@ pub(crate) async fn a_number_needs_no_scale(case: &Case) -> Result<()> {
     ))
     .await?;
     pods_of_a_native_daemon_set_go_until_one_is_left(case).await?;
-    pods_of_nobody_go_until_one_is_left(case).await
+    bare_pods_are_deleted_until_one_is_left(case).await
 }
 
 /// A DaemonSet has its wanted number of pods in its status, so the budget may also be a percentage
@@ -330,7 +330,7 @@ async fn pods_of_a_native_daemon_set_go_until_one_is_left(case: &Case) -> Result
     Ok(())
 }
 
-async fn pods_of_nobody_go_until_one_is_left(case: &Case) -> Result<()> {
+async fn bare_pods_are_deleted_until_one_is_left(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     for name in ["web-1", "web-2", "web-3"] {
         let pod = json!({

@@ -188,7 +188,7 @@ pub(crate) async fn the_pod_webhook_holds_up_those_alone_that_asked(case: &Case)
         recorded(case, SET, &before).await?;
         called_for(case, &["Fail"]).await?;
         scale(case, 0).await?;
-        let waited = while_nobody_answers(case).await;
+        let waited = while_no_webhook_answers(case).await;
         scale(case, 2).await?;
         waited?;
         ensure!(ready(case).await?["db-0"].node == before["db-0"].node, "db-0 was on {}", before["db-0"].node);
@@ -215,7 +215,7 @@ pub(crate) async fn the_pod_webhook_holds_up_those_alone_that_asked(case: &Case)
     .await
 }
 
-async fn while_nobody_answers(case: &Case) -> Result<()> {
+async fn while_no_webhook_answers(case: &Case) -> Result<()> {
     case.kubectl(&[
         "delete",
         "pod",

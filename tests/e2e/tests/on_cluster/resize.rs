@@ -133,7 +133,7 @@ fn counts(set: &Value) -> [u64; 4] {
 
 /// The component that refuses an infeasible resize: the apiserver since Kubernetes 1.36, before
 /// that the kubelet.
-fn who_refuses(case: &Case) -> Result<&'static str> {
+fn refusing_component(case: &Case) -> Result<&'static str> {
     Ok(
         if case.cluster()?.versions().kubernetes >= Kubernetes::V1_36 {
             "the apiserver says: "
@@ -164,7 +164,7 @@ async fn taken_back(case: &Case, before: &BTreeMap<String, PodView>) -> Result<(
     ensure_cpu(case, "10m").await
 }
 
-pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -> Result<()> {
+pub(crate) async fn infeasible_resize_is_reported_and_reverted(case: &Case) -> Result<()> {
     clone_set(case, &case.image("v1").await?, "10m").await?;
     let before = case.pods("web").await?;
     set_container(case, |container| {
@@ -180,7 +180,7 @@ pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -
         "on node {} (container {CONTAINER}, requests.cpu from 10m to {TOO_MUCH}); ",
         pod.node
     );
-    ensure!(told.contains(&(words + who_refuses(case)?)), "{told}");
+    ensure!(told.contains(&(words + refusing_component(case)?)), "{told}");
     ensure!(told.contains("cpu, requested: 1000000, "), "{told}");
     let event = case
         .told("web", |event| event.starts_with("ResizeInfeasible"))

@@ -435,7 +435,7 @@ pub(crate) async fn a_pod_that_does_not_end_is_named(case: &Case) -> Result<()> 
 }
 
 /// `Progressing` as OpenKruise's own tests compare it, except for times.
-pub(crate) async fn progress_is_told_as_the_peer_does(case: &Case) -> Result<()> {
+pub(crate) async fn progress_is_reported_like_openkruise(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let mut set = objects::clone_set(
         "web",

@@ -179,7 +179,7 @@ async fn requests(case: &Case, labels: &[&str]) -> Result<u64> {
 
 /// A field that a StatefulSet cannot change: the condition names it, and further reconciles do not
 /// repeat the request.
-pub(crate) async fn refused_change_is_told_once(case: &Case) -> Result<()> {
+pub(crate) async fn refused_change_is_reported_once(case: &Case) -> Result<()> {
     let topology = json!({"subsets": [{"name": "a"}]});
     case.create(&united("statefulSetTemplate", 0, "none", &topology))
         .await?;

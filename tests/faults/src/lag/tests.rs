@@ -54,7 +54,7 @@ fn a_watch_is_read_from_a_watching_request_and_from_no_other() {
 }
 
 #[test]
-fn a_read_that_names_a_version_may_be_answered_with_an_old_state() {
+fn only_reads_with_a_version_may_get_old_state() {
     for (query, is_old) in [
         ("", false),
         ("?limit=500&continue=abc", false),
@@ -129,7 +129,7 @@ async fn the_list_at_the_beginning_of_a_late_watch_is_not_delayed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_are_lost_or_told_again_are_counted_for_their_run_only() {
+async fn lost_and_repeated_events_count_for_their_run_only() {
     let of = |namespace: &str, version: u32| {
         event(version).replace(
             r#""resourceVersion""#,
@@ -224,7 +224,7 @@ async fn a_lag_that_begins_at_an_event_hides_that_event() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_asked_for_again_after_a_lag_has_expired_or_repeats_once() {
+async fn repeated_watch_after_lag_expires_or_repeats_once() {
     let uri: Uri = "/api/v1/pods?watch=1&resourceVersion=9".parse().unwrap();
     let again = Watch::of(&uri).unwrap();
     let lags = Arc::new(Lags::new());

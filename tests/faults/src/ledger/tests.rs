@@ -114,7 +114,7 @@ fn a_refusal_a_lag_and_a_handover_are_triggered_once() {
 }
 
 #[test]
-fn events_are_counted_by_resource_and_the_chosen_one_triggers_the_lag() {
+fn chosen_event_of_resource_triggers_the_lag() {
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::Unseen(2, Lag::Missed, "pods"));
     let lags = ["pods", "nodes", "nodes", "pods", "pods"].map(|resource| ledger.event(resource));
@@ -173,7 +173,7 @@ fn the_history_of_what_has_no_namespace_belongs_to_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_rests_when_its_last_write_was_answered_so_long_ago() {
+async fn controller_rests_some_time_after_its_last_answer() {
     let second = Duration::from_secs(1);
     let mut ledger = Ledger::new();
     ledger.begin_life();

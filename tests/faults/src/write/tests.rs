@@ -60,7 +60,7 @@ fn a_request_that_changes_an_object_is_a_write() {
 }
 
 #[test]
-fn a_read_a_dry_run_and_the_controllers_own_upkeep_are_no_writes() {
+fn reads_dry_runs_and_upkeep_are_no_writes() {
     for (method, uri) in [
         ("GET", "/api/v1/namespaces/a/pods"),
         ("POST", "/api/v1/namespaces/a/podtemplates?dryRun=All"),

@@ -91,7 +91,7 @@ fn a_pod_that_names_its_node_waits_for_no_other() {
 }
 
 #[test]
-fn who_gets_a_node() {
+fn pods_without_a_node_are_bound() {
     for (node, scheduler, deleted, wanted) in [
         ("", "default-scheduler", false, Action::Bind),
         ("", "", false, Action::Bind),
@@ -178,7 +178,7 @@ fn another_image_is_another_container() {
 }
 
 #[test]
-fn a_native_sidecar_is_a_container_and_another_init_container_is_not() {
+fn only_native_sidecars_get_a_container_status() {
     let mut pod = pod(|pod| {
         pod["spec"]["readinessGates"] = json!([]);
         pod["spec"]["initContainers"] = json!([

@@ -63,7 +63,7 @@ fn every_pull_ends_once() {
 }
 
 #[test]
-fn pods_are_told_of_once() {
+fn pods_are_reported_once() {
     let [now, later] =
         ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"].map(|time| Time(time.parse().unwrap()));
     let container = json!({"name": "main", "image": "web:1", "imageID": "i", "containerID": "c", "restartCount": 2});

@@ -24,7 +24,7 @@ fn example_matches_what_others_have_added() {
 }
 
 #[test]
-fn pods_are_left_out_that_do_not_match_what_others_have_added_or_of_which_nobody_knows() {
+fn added_selectors_exclude_pods_that_do_not_match() {
     let has_none =
         || json!({"matchExpressions": [{"key": "no-sidecars", "operator": "DoesNotExist"}]});
     let asks = || json!({"matchLabels": {"inject": "yes"}});

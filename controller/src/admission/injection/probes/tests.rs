@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn calls_failure_is_told_after_three_in_a_row() {
+fn call_failure_is_reported_after_three_in_a_row() {
     let at = Instant::now();
     let of = |failures: u32| {
         let why = (failures > 0).then(|| "no".to_owned());

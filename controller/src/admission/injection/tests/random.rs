@@ -512,7 +512,7 @@ fn webhook(injector: Arc<Counted>) -> berth_webhook::Config {
 }
 
 #[test]
-fn the_webhook_is_called_for_random_pods_exactly_if_something_changes_and_twice_is_once() {
+fn random_pods_reach_webhook_only_if_it_changes_them() {
     let cluster = Cluster::up(&Options::default()).unwrap();
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_budget_that_nobody_can_read_may_hold_what_its_selector_matches_or_all_pods() {
+fn unreadable_budget_may_hold_selected_or_all_pods() {
     let web = json!({"matchLabels": {"app": "web"}});
     for (spec, is_unreadable, holds_web, holds_others) in [
         (

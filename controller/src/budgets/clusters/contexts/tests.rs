@@ -56,7 +56,7 @@ async fn a_context_is_taken_only_if_nothing_is_run_or_read_for_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_kubeconfig_is_told_without_its_text() {
+async fn bad_kubeconfig_error_omits_its_text() {
     let contexts = read("token: [hunter2").await;
     let why = why(&contexts, "east");
     assert!(

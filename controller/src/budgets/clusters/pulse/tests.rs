@@ -57,7 +57,7 @@ async fn a_cluster_counts_while_its_lease_moves_and_answers() {
 }
 
 #[tokio::test]
-async fn a_read_that_is_waited_for_in_vain_silences_a_cluster_that_answers_nothing_else_until_its_lease_is_read()
+async fn timed_out_read_silences_cluster_until_lease_read()
  {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);

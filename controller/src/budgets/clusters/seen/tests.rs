@@ -16,7 +16,7 @@ type Case = (
 );
 
 #[tokio::test]
-async fn contexts_lead_to_one_cluster_unless_their_leases_were_seen_at_one_moment() {
+async fn contexts_with_the_same_lease_are_one_cluster() {
     let start = Instant::now();
     let at = |round: usize, milliseconds: u64| {
         start
@@ -138,7 +138,7 @@ async fn contexts_lead_to_one_cluster_unless_their_leases_were_seen_at_one_momen
 }
 
 #[tokio::test]
-async fn what_a_cluster_has_promised_is_not_counted_on_where_its_context_shows_another_lease() {
+async fn promise_is_dropped_if_context_shows_other_lease() {
     let now = Instant::now();
     let lease = |uid: &str| Ok(serde_json::from_value(json!({"metadata": {"uid": uid}})).unwrap());
     for (shown, is_kept) in [

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn one_answer_a_second_serves_all_who_ask() {
+async fn concurrent_reads_share_one_answer_a_second() {
     let (recent, asked) = (Recent::default(), AtomicUsize::new(0));
     let answer = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;

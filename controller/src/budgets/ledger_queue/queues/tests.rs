@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn who_comes_while_one_works_waits_for_the_next_turn() {
+fn request_during_a_turn_waits_for_the_next_one() {
     let queues = Queues::default();
     assert!(queues.join(&"a", 1) && !queues.join(&"a", 2) && queues.join(&"b", 3));
     assert_eq!(queues.next(&"a"), Some(vec![1, 2]));

@@ -28,7 +28,7 @@ fn change(uid: &str, generation: i64) -> Request {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_the_same_for_some_seconds_after_this_process_entered_it() {
+async fn repeated_request_is_recognised_for_ten_seconds() {
     let named = || Request {
         grant: Some("1".to_owned()),
         ..change("a", 1)
@@ -145,7 +145,7 @@ async fn a_request_is_the_same_for_some_seconds_after_this_process_entered_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_the_times_of_entries_only_a_process_goes_that_has_just_begun() {
+async fn entry_times_are_used_only_just_after_process_start() {
     for (seconds, is_dated, expected) in [
         (0, true, true),
         (0, false, false),

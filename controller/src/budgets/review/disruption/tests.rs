@@ -53,7 +53,7 @@ fn review_stands_for_no_pod_but_that_of_its_uid() {
 }
 
 #[test]
-fn a_pod_that_serves_on_a_node_that_is_not_known_is_not_judged_by_that() {
+fn ready_pod_on_unknown_node_has_unknown_availability() {
     for (ready, knows_node, expected) in [
         ("True", true, Some(true)),
         ("True", false, None),
@@ -108,7 +108,7 @@ fn a_resize_that_restarts_a_container_is_an_update() {
 // Otherwise a resize would be settled after the kubelet has seen it, but before the container
 // stops.
 #[test]
-fn the_containers_that_a_change_replaces_are_those_of_another_image_and_those_that_restart() {
+fn change_replaces_new_image_and_restart_containers() {
     let pod = |image: &str, memory: [&str; 2], policy: &str| {
         let container = |name: &str, image: &str, memory: &str| {
             let policies = json!([{"resourceName": "memory", "restartPolicy": policy}]);

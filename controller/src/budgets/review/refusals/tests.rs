@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn refusals_are_counted_by_workload_and_user_and_beyond_a_bound_together() {
+fn refusal_series_beyond_the_limit_are_merged() {
     let refusals = Refusals::default();
     let mut registry = Registry::default();
     refusals.register(&mut registry);
@@ -28,7 +28,7 @@ fn refusals_are_counted_by_workload_and_user_and_beyond_a_bound_together() {
     );
 }
 #[test]
-fn refusal_label_is_cut_whatever_the_owner_says() {
+fn refusal_label_of_long_owner_is_cut() {
     let refusals = Refusals::default();
     let mut registry = Registry::default();
     refusals.register(&mut registry);

@@ -70,7 +70,7 @@ impl Standby {
 }
 
 #[test]
-fn a_replica_that_does_not_lead_keeps_what_the_status_lacks_and_no_more() {
+fn follower_keeps_only_results_the_status_lacks() {
     let standby = Standby::new(2);
     let (first, second) = (standby.mark("n0"), standby.mark("n1"));
     standby.told(
@@ -150,7 +150,7 @@ fn the_leader_takes_what_is_missed_until_the_status_has_it() {
 }
 
 #[test]
-fn before_all_nodes_are_known_nothing_is_taken_for_one_of_a_node_that_is_gone() {
+fn results_are_kept_until_all_nodes_are_known() {
     let standby = Standby {
         knows_nodes: false,
         ..Standby::new(0)

@@ -16,7 +16,7 @@ fn pod(name: &str, requests: &[&str]) -> Arc<Pod> {
 }
 
 #[test]
-fn the_pods_of_a_request_are_known_as_long_as_it_has_an_entry_in_them() {
+fn pods_are_indexed_by_request_entries() {
     let (all, key) = (Entries::default(), |name: &str| Key::new("default", name));
     let applied = |old: Option<&Arc<Pod>>, new: &Arc<Pod>| Change::Applied {
         old: old.cloned(),

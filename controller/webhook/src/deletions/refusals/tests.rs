@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn refusals_are_counted_by_name_and_user_and_beyond_a_bound_together() {
+fn refusal_series_beyond_the_limit_are_merged() {
     let (refused, mut registry) = (RefusedDeletions::default(), Registry::default());
     refused.register(&mut registry);
     refused

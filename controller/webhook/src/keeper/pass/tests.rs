@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_bundle_is_held_since_every_place_has_had_it_and_none_is_never_held() {
+fn bundle_is_held_since_all_places_contain_it() {
     let [then, now] = [1, 2].map(|second| Timestamp::from_second(second).unwrap());
     let of = |bundle: &str, since| Some((bundle.to_owned(), since));
     for (before, bundle, everywhere, after) in [

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_early_slice_of_a_pod_that_stands_still_is_taken_away_by_one_that_serves() {
+fn ready_pod_deletes_endpoint_slice_of_unready_pod() {
     let slice = |name: &str, by: &str, pods: &[(&str, bool)]| -> EndpointSlice {
         let endpoint = |(uid, ready): &(&str, bool)| json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}, "targetRef": {"uid": uid}});
         let labels = json!({(MANAGED_BY): by});

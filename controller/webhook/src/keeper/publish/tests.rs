@@ -43,7 +43,7 @@ fn called_path_is_of_service_or_url() {
 }
 
 #[test]
-fn an_entry_that_was_taken_out_stands_before_nothing_until_it_is_written_again() {
+fn removed_entry_applies_only_after_next_write() {
     let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(None));
     let webhook = PodWebhook {
         wanted,
@@ -110,7 +110,7 @@ fn configuration_that_fails_leaves_the_other_as_written() {
 }
 
 #[test]
-fn paths_of_another_seed_are_overwritten_at_once_and_then_now_and_then() {
+fn paths_of_another_seed_are_overwritten_every_5s() {
     let now = Instant::now();
     assert_eq!(reseeds_in(None, now), None);
     for (seconds, left) in [(0, Some(5)), (3, Some(2)), (5, None), (9, None)] {
@@ -124,7 +124,7 @@ fn paths_of_another_seed_are_overwritten_at_once_and_then_now_and_then() {
 }
 
 #[test]
-fn who_leads_again_knows_nothing_of_what_was_written_before() {
+fn new_leader_ignores_rules_written_before() {
     let ((wanted, wishes), (write_down, written)) =
         (watch::channel(None), watch::channel(asks(&["db"])));
     let webhook = PodWebhook {

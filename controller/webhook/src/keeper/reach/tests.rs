@@ -27,7 +27,7 @@ fn a_slow_proof_takes_no_replica_out_of_service() {
 }
 
 #[test]
-fn a_replica_to_which_the_apiserver_connects_stays_ready_while_another_is_cut_off() {
+fn connected_replica_stays_ready_when_proofs_fail() {
     let (mut reach, now, mut connections) = (Reach::default(), Instant::now(), 0);
     let connects_now_and_then = || {
         connections += 1;
@@ -48,7 +48,7 @@ fn an_apiserver_that_is_away_takes_no_replica_out_of_service() {
 }
 
 #[test]
-fn a_replica_that_was_cut_off_comes_back_when_it_is_reached_or_ever_more_rarely() {
+fn unreached_replica_becomes_ready_with_backoff() {
     let (mut reach, start) = (Reach::default(), Instant::now());
     for wait in [STAND_IN_AFTER, STAND_IN_AFTER * 2, STAND_IN_AFTER * 4] {
         assert!(
@@ -67,7 +67,7 @@ fn a_replica_that_was_cut_off_comes_back_when_it_is_reached_or_ever_more_rarely(
 }
 
 #[test]
-fn proofs_are_rare_while_they_work_and_come_soon_after_one_that_failed() {
+fn failed_proof_shortens_the_proof_interval() {
     let (mut reach, now) = (Reach::default(), Instant::now());
     reach.begins(now);
     assert_eq!(reach.next_proof_in(now), PROVE_EVERY);

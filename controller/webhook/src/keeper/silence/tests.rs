@@ -19,7 +19,7 @@ fn becomes_long(tries: &[(u64, u64)]) -> Vec<usize> {
 }
 
 #[test]
-fn a_silence_is_long_once_it_has_lasted_a_minute_and_three_tries() {
+fn silence_is_long_after_a_minute_and_three_tries() {
     assert_eq!(
         becomes_long(&[(0, 10), (11, 21), (22, 59), (60, 61), (62, 63)]),
         [3]

@@ -26,7 +26,7 @@ fn a_sidecarset_is_judged_as_the_pod_that_has_its_containers() {
 }
 
 #[test]
-fn a_sidecarset_of_init_containers_alone_is_judged_beside_a_container_of_the_pod() {
+fn init_only_sidecar_set_gets_a_pod_container() {
     let template = of(&json!({"spec": {"initContainers": [{"name": "a", "image": "b"}]}}));
     assert_eq!(template["spec"]["containers"].as_array().unwrap().len(), 1);
 }

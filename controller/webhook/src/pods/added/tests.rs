@@ -20,7 +20,7 @@ fn ask(team: &str, fails_closed: bool) -> SidecarAsk {
 }
 
 #[test]
-fn what_is_added_to_an_entry_is_known_of_those_that_ask_for_it_and_of_nobody_else() {
+fn additions_to_an_entry_are_found_for_its_sets_only() {
     let protected: BTreeSet<_> = ["kube-system".to_owned()].into();
     let asks = [ask("", false), ask("a", false), ask("a", true)];
     let service = Endpoint::Service {

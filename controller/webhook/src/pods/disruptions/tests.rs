@@ -2,7 +2,7 @@ use super::*;
 use crate::secret_path::told;
 
 #[test]
-fn only_namespaces_with_budgets_are_asked_about_and_what_nobody_may_hold_is_left_out() {
+fn rules_cover_budget_namespaces_and_holdable_pods() {
     let service = Endpoint::Service {
         namespace: "kruise-system".to_owned(),
         name: "kruise-webhook-service".to_owned(),
@@ -108,7 +108,7 @@ fn only_namespaces_with_budgets_are_asked_about_and_what_nobody_may_hold_is_left
 }
 
 #[test]
-fn deletions_and_changes_are_asked_about_each_by_itself() {
+fn rules_cover_deletions_and_changes_separately() {
     let service = Endpoint::Service {
         namespace: "kruise-system".to_owned(),
         name: "kruise-webhook-service".to_owned(),

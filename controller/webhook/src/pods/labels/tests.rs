@@ -39,7 +39,7 @@ fn each_operator_asks_for_the_label_before_its_value() {
 }
 
 #[test]
-fn only_what_asks_for_one_label_with_given_values_is_said_by_label() {
+fn only_single_label_selectors_become_a_label_rule() {
     let of = |selector: Value| {
         let selector = serde_json::from_value(selector).unwrap();
         only_label(&selector).map(|(key, values)| format!("{key} {}", values.join(",")))

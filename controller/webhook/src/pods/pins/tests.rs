@@ -19,7 +19,7 @@ fn service() -> Endpoint {
 }
 
 #[test]
-fn entries_name_the_namespaces_and_the_workloads_and_only_required_ones_fail_closed() {
+fn required_pins_fail_closed_and_preferred_fail_open() {
     let scope = Scope::new([(workload("a", "db"), true), (workload("b", "web"), false)]);
     let webhooks = scope.webhooks(&service(), ("PEM", "s"));
     let of = |webhook: &Value| {
@@ -65,7 +65,7 @@ fn entries_name_the_namespaces_and_the_workloads_and_only_required_ones_fail_clo
 }
 
 #[test]
-fn one_namespace_leaves_room_for_the_others_and_no_expression_is_too_long() {
+fn large_namespaces_leave_space_for_small_ones() {
     let many = |namespace: &'static str| {
         (0..999).map(move |n| {
             (

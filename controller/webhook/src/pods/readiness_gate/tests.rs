@@ -2,7 +2,7 @@ use super::*;
 use crate::secret_path::told;
 
 #[test]
-fn all_pods_are_asked_for_but_protected_ones_and_nobody_waits() {
+fn gate_rule_skips_protected_pods_and_fails_open() {
     let service = Endpoint::Service {
         namespace: "kruise-system".to_owned(),
         name: "kruise-webhook-service".to_owned(),

@@ -3,7 +3,7 @@ use crate::pods::Asks;
 use crate::secret_path::told;
 
 #[test]
-fn requests_of_both_versions_are_asked_for_and_nobody_waits_for_an_answer() {
+fn rule_covers_both_versions_and_ignores_failures() {
     let service = Endpoint::Service {
         namespace: "kruise-system".to_owned(),
         name: "kruise-webhook-service".to_owned(),

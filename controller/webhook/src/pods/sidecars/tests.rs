@@ -23,7 +23,7 @@ fn protected() -> [String; 1] {
 }
 
 #[test]
-fn sets_with_the_same_namespaces_and_failure_policy_share_an_entry() {
+fn sets_with_equal_namespaces_and_policy_share_entry() {
     let elsewhere = SidecarAsk {
         namespaces: serde_json::from_value(json!({"matchLabels": {"team": "a"}})).unwrap(),
         ..ask("d", "x", false)
@@ -67,7 +67,7 @@ fn sets_with_the_same_namespaces_and_failure_policy_share_an_entry() {
 }
 
 #[test]
-fn what_was_written_for_other_selectors_is_not_what_a_set_asks_for_now() {
+fn entry_with_old_selectors_does_not_serve_the_set() {
     let (before, of_b) = (ask("a", "x", false), ask("b", "x", false));
     let namespaces =
         |team: &str| serde_json::from_value(json!({"matchLabels": {"team": team}})).unwrap();
@@ -99,7 +99,7 @@ fn what_was_written_for_other_selectors_is_not_what_a_set_asks_for_now() {
 }
 
 #[test]
-fn what_somebody_adds_to_a_selector_stays() {
+fn selector_additions_of_users_stay() {
     let sidecars = Sidecars::new([ask("a", "x", false)], protected());
     let mut wanted = sidecars.webhooks(&service(), ("PEM", "s")).remove(0);
     let mut found = wanted.clone();

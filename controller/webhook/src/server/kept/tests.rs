@@ -5,7 +5,7 @@ fn peer(last: u8) -> Caller {
 }
 
 #[test]
-fn in_busy_times_a_few_connections_of_each_caller_and_path_stay_open() {
+fn busy_server_keeps_few_connections_per_caller_path() {
     let now = Instant::now();
     let mut few: Vec<_> = (0..OF_EACH).map(|_| peer(1)).collect();
     let (more, other) = (peer(1), peer(2));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_review_is_counted_when_it_is_answered_and_one_that_is_given_up_is_not_in_flight() {
+fn dropped_review_is_neither_counted_nor_in_flight() {
     let (reviews, mut registry) = (ReviewMetrics::default(), Registry::default());
     reviews.register(&mut registry);
     reviews.begin("/pin").answered(StatusCode::OK);

@@ -71,7 +71,7 @@ fn judge() -> Judge {
 }
 
 #[tokio::test]
-async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_objects() {
+async fn guessed_paths_reach_no_webhook() {
     let judge = judge();
     let seed = judge.secret_path.newest().unwrap();
     let below = [
@@ -161,7 +161,7 @@ async fn token_is_no_other_than_the_one_that_is_set() {
 }
 
 #[tokio::test]
-async fn of_other_objects_an_author_is_told_by_the_apiserver_alone() {
+async fn only_apiserver_reviews_reveal_other_objects() {
     let judge = judge();
     let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"});
     let selector = json!({"matchLabels": {"app": "db"}});
@@ -213,7 +213,7 @@ async fn of_other_objects_an_author_is_told_by_the_apiserver_alone() {
 }
 
 #[tokio::test]
-async fn for_anybody_the_apiserver_is_asked_nothing() {
+async fn anonymous_review_causes_no_apiserver_read() {
     let judge = judge();
     let labels = json!({"app": "db"});
     let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}});

@@ -42,7 +42,7 @@ fn step(name: &'static str, seconds: f64) -> Step {
 }
 
 #[test]
-fn figures_are_told_for_each_pod_and_each_node_and_beside_the_peer() {
+fn table_shows_figures_per_pod_node_and_openkruise() {
     let held = |moment, nodes, pods, mib: u64| Held {
         moment,
         nodes,

@@ -3,7 +3,7 @@ use super::*;
 use crate::phases::{Phase, Requests};
 
 #[test]
-fn writes_are_told_for_each_pod_by_what_they_are_about() {
+fn table_shows_writes_per_pod_by_resource() {
     let all = [
         ("patch pods", 20),
         ("patch pods/status", 10),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_row_says_that_a_pod_is_the_same_and_another_one_is_an_error() {
+fn row_shows_same_pod_and_another_pod_is_an_error() {
     let of = |uid: &str, restarts: i64| {
         let pod = Pod {
             name: "log-a".to_owned(),

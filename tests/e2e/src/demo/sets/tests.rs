@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_row_says_what_a_pod_has_again_and_a_pod_elsewhere_is_an_error() {
+fn row_shows_what_pod_kept_and_moved_pod_is_an_error() {
     let pod = |uid: &str, node: &str, ip: &str| Pod {
         uid: uid.to_owned(),
         node: node.to_owned(),

@@ -19,7 +19,7 @@ fn pod(wanted: &str, image_id: &str) -> PodView {
 }
 
 #[test]
-fn an_id_that_the_node_lists_is_the_same_whatever_stands_before_it() {
+fn image_id_matches_regardless_of_repository() {
     let annotations =
         json!({"apps.kruise.io/inplace-update-state": "{\"berthVerifiedBy\": \"pod\"}"});
     let pulled = json!({"status": {"imageStatuses": {"reg:5000/hello": {"tags": [

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::neighbour::Neighbour;
 use super::replicas::Replicas;
-use super::{attack, somebody_is_answered_during};
+use super::{attack, other_user_is_answered_during};
 use crate::world::Case;
 
 /// A conversion review of very small objects, of about so many bytes. A parsed tree of it takes a
@@ -75,7 +75,7 @@ pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
                 }
                 Ok(())
             });
-            somebody_is_answered_during(case, post).await?;
+            other_user_is_answered_during(case, post).await?;
         }
         Ok(())
     })
@@ -107,7 +107,7 @@ pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
             );
             Ok(())
         });
-        somebody_is_answered_during(case, post).await
+        other_user_is_answered_during(case, post).await
     })
     .await
 }

@@ -5,7 +5,7 @@ use berth_e2e::objects::{self, kind};
 use serde_json::json;
 
 use super::{
-    attack_by_tenant, everybody_can_list, somebody_elses_clone_set_grows, somebody_elses_request,
+    attack_by_tenant, everybody_can_list, clone_set_of_another_user_grows, request_of_another_user,
 };
 use crate::world::Case;
 
@@ -35,14 +35,14 @@ pub(crate) async fn a_deep_clone_set_breaks_no_list(case: &Case) -> Result<()> {
                 .await
                 .with_context(|| format!("after a CloneSet nested {depth} deep"))?;
         }
-        somebody_elses_request(case).await
+        request_of_another_user(case).await
     })
     .await
 }
 
 /// 1.4 MB of unknown fields, which take a hundred times as much as a parsed tree. It is refused, or
 /// reported as unreadable.
-pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
+pub(crate) async fn huge_clone_set_blocks_no_other_user(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
     attack_by_tenant(case, async |tenant| {
@@ -52,7 +52,7 @@ pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
             "a CloneSet of 1.4 MB: {:?}",
             created.as_ref().map_err(ToString::to_string)
         );
-        somebody_elses_clone_set_grows(case, "web").await?;
+        clone_set_of_another_user_grows(case, "web").await?;
         everybody_can_list(case).await?;
         match created {
             Err(error) => {

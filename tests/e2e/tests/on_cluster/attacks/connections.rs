@@ -16,14 +16,14 @@ use tokio::task::JoinSet;
 
 use super::neighbour::{GRPC, Neighbour, WEBHOOKS};
 use super::replicas::Replicas;
-use super::{SOMEBODY_ELSE, attack, somebody_elses_request};
+use super::{SOMEBODY_ELSE, attack, request_of_another_user};
 use crate::world::Case;
 
 /// Ten requests of another user, so that each replica has some. The apiserver has connections
 /// already; a client that makes a new one is answered, too.
-pub(super) async fn somebody_elses_requests(case: &Case, ips: Vec<String>) -> Result<()> {
+pub(super) async fn requests_of_another_user(case: &Case, ips: Vec<String>) -> Result<()> {
     for _ in 0..10 {
-        somebody_elses_request(case).await?;
+        request_of_another_user(case).await?;
     }
     new_connections_are_answered(case, ips).await
 }
@@ -49,7 +49,7 @@ pub(super) async fn new_connections_are_answered(case: &Case, ips: Vec<String>) 
 }
 
 /// Posts whose bodies never arrive.
-pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
+pub(crate) async fn idle_posts_block_no_other_client(case: &Case) -> Result<()> {
     const EACH: usize = 10;
     attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
@@ -74,7 +74,7 @@ pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
             Ok(held)
         };
         Neighbour::holds(case, open, async || {
-            somebody_elses_requests(case, all).await
+            requests_of_another_user(case, all).await
         })
         .await
     })
@@ -82,12 +82,12 @@ pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
 }
 
 /// Half of them without TLS. From one address, then from so many that none exceeds its share.
-pub(crate) async fn a_thousand_idle_connections_hold_nobody_up(case: &Case) -> Result<()> {
-    idle_connections_hold_nobody_up(case, 1).await?;
-    idle_connections_hold_nobody_up(case, 25).await
+pub(crate) async fn thousand_idle_connections_block_no_other_client(case: &Case) -> Result<()> {
+    idle_connections_block_no_other_client(case, 1).await?;
+    idle_connections_block_no_other_client(case, 25).await
 }
 
-async fn idle_connections_hold_nobody_up(case: &Case, addresses: u8) -> Result<()> {
+async fn idle_connections_block_no_other_client(case: &Case, addresses: u8) -> Result<()> {
     const EACH: usize = 500;
     attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
@@ -120,7 +120,7 @@ async fn idle_connections_hold_nobody_up(case: &Case, addresses: u8) -> Result<(
             Ok((plain, shaken))
         };
         Neighbour::holds(case, open, async || {
-            somebody_elses_requests(case, all).await
+            requests_of_another_user(case, all).await
         })
         .await
     })
@@ -200,7 +200,7 @@ async fn streams_of_grpc_fit(case: &Case, addresses: Vec<u8>) -> Result<()> {
             Ok(held)
         };
         Neighbour::holds(case, open, async || {
-            somebody_elses_requests(case, all).await
+            requests_of_another_user(case, all).await
         })
         .await
     })

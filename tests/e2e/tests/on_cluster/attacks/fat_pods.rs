@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::neighbour::Neighbour;
 use super::replicas::Replicas;
 use super::tenant::Tenant;
-use super::{attack_by_tenant, somebody_elses_clone_set_grows};
+use super::{attack_by_tenant, clone_set_of_another_user_grows};
 use crate::pod_budgets::unretried;
 use crate::world::{Case, PATIENCE};
 
@@ -145,14 +145,14 @@ async fn metrics(case: &Case) -> Result<Vec<usize>> {
 }
 
 /// Each pod is reported as unreadable and refused with the field and the limit, for any operation.
-pub(crate) async fn fat_pods_stop_nobody(case: &Case) -> Result<()> {
+pub(crate) async fn huge_pods_block_no_other_user(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
     attack_by_tenant(case, async |tenant| {
         guard(case, &tenant.namespace, "fat", &image).await?;
         let attacked = fat_pods_are_refused(case, tenant).await;
         super::all([attacked, without_sidecars(case, &[&tenant.namespace]).await])?;
-        somebody_elses_clone_set_grows(case, "web").await
+        clone_set_of_another_user_grows(case, "web").await
     })
     .await
 }
@@ -263,7 +263,7 @@ const NEIGHBOURS: usize = 5;
 
 /// A hundred at once, by creation, deletion, eviction and request for a restart, beside 400 that
 /// are stored.
-pub(crate) async fn bombs_at_once_hold_nobody_up(case: &Case) -> Result<()> {
+pub(crate) async fn simultaneous_bombs_block_no_other_user(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let set = case.clone_set("web", 3, &image, json!({})).await?;
     guard(case, &case.namespace, "web", &image).await?;

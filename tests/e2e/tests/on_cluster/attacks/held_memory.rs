@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::attack;
 use super::bodies::review_of;
-use super::connections::somebody_elses_requests;
+use super::connections::requests_of_another_user;
 use super::neighbour::{Neighbour, WEBHOOKS};
 use super::replicas::Replicas;
 use crate::world::Case;
@@ -19,20 +19,20 @@ const ITS_END: usize = 1;
 
 /// Two addresses have the largest accepted bodies under way, and more of them than fit.
 pub(crate) async fn bodies_that_never_end_give_way(case: &Case) -> Result<()> {
-    posts_that_are_kept_hold_nobody_up(case, 2, 20, 7 << 20, ITS_END).await
+    held_posts_block_no_other_client(case, 2, 20, 7 << 20, ITS_END).await
 }
 
 /// From one address, then from so many that none exceeds its share.
-pub(crate) async fn answers_that_nobody_reads_fit(case: &Case) -> Result<()> {
+pub(crate) async fn unread_answers_fit_in_memory(case: &Case) -> Result<()> {
     for (addresses, each) in [(1, 60), (20, 3)] {
-        posts_that_are_kept_hold_nobody_up(case, addresses, each, 2 << 20, NOTHING).await?;
+        held_posts_block_no_other_client(case, addresses, each, 2 << 20, NOTHING).await?;
     }
     Ok(())
 }
 
 /// Each address posts so many bodies to each replica, without the part that it holds back, and
 /// reads nothing.
-async fn posts_that_are_kept_hold_nobody_up(
+async fn held_posts_block_no_other_client(
     case: &Case,
     addresses: u8,
     each: usize,
@@ -78,7 +78,7 @@ async fn posts_that_are_kept_hold_nobody_up(
             Ok(held)
         };
         Neighbour::holds(case, open, async || {
-            somebody_elses_requests(case, all).await
+            requests_of_another_user(case, all).await
         })
         .await
     })

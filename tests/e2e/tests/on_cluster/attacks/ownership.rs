@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
 use serde_json::{Value, json};
 
-use super::{attack_by_tenant, somebody_elses_clone_set_grows};
+use super::{attack_by_tenant, clone_set_of_another_user_grows};
 use crate::pulls;
 use crate::world::{Case, ensure_in_place};
 
@@ -60,7 +60,7 @@ pub(crate) async fn forged_owners_reach_no_other_namespace(case: &Case) -> Resul
                 ))
                 .await?;
         }
-        somebody_elses_clone_set_grows(case, "web").await?;
+        clone_set_of_another_user_grows(case, "web").await?;
         let set = case.get(kind::CLONE_SET, "web").await?;
         ensure!(
             set["status"]["replicas"] == 4,

@@ -47,7 +47,7 @@ async fn budget(case: &Case, namespace: &str, app: &str) -> Result<()> {
 
 /// A flood of dry-run evictions of a pod that does not exist, while a neighbour's evictions all
 /// succeed.
-pub(crate) async fn evictions_of_no_pod_hold_nobody_up(case: &Case) -> Result<()> {
+pub(crate) async fn evictions_of_no_pod_block_no_other_user(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let set = case.clone_set("web", 2, &image, json!({})).await?;
     let app = set["metadata"]["name"].as_str().context("no name")?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::neighbour::{GRPC, METRICS, WEBHOOKS};
 use super::replicas::Replicas;
-use super::{attack, somebody_elses_clone_set_grows};
+use super::{attack, clone_set_of_another_user_grows};
 use crate::pulls;
 use crate::world::{Case, PATIENCE};
 
@@ -63,7 +63,7 @@ pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
             &stolen,
         )
         .await?;
-        let grown = somebody_elses_clone_set_grows(case, "web").await;
+        let grown = clone_set_of_another_user_grows(case, "web").await;
         // If it does not expire, the test releases it.
         let now = objects::get(case.client(), install::NAMESPACE, LEASE, "kruise-manager").await?;
         if now["spec"]["holderIdentity"] == lease["spec"]["holderIdentity"] {

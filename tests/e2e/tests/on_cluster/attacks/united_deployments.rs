@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use berth_e2e::objects::{self, APP, kind};
 use serde_json::{Value, json};
 
-use super::{attack_by_tenant, somebody_elses_request};
+use super::{attack_by_tenant, request_of_another_user};
 use crate::united_deployment::{is_at_rest, united};
 use crate::world::Case;
 
@@ -62,7 +62,7 @@ pub(crate) async fn forged_workloads_join_no_united_deployment(case: &Case) -> R
             }
             tenant.create(&large).await?;
         }
-        somebody_elses_request(case).await
+        request_of_another_user(case).await
     })
     .await?;
     case.kubectl(&["scale", "ud", "-n", &case.namespace, "web", "--replicas=2"])

@@ -36,7 +36,7 @@ impl Budgets for Says {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_known_is_tried_again_as_what_is_used_up_unless_pods_go_then() {
+async fn unknown_budget_asks_for_retry_unless_failing_open() {
     let (used_up, unread) = (
         Ok(Some("used up".to_owned())),
         Err(NotYet("budgets of pods")),

@@ -33,7 +33,7 @@ async fn pod_that_was_missing_is_not_read_for_a_second() {
 }
 
 #[test]
-fn an_eviction_that_names_its_pod_by_uid_is_let_through_as_it_is() {
+fn eviction_with_uid_precondition_is_unchanged() {
     let review = |eviction: Value| {
         let review = json!({"request": {"uid": "u", "namespace": "a", "object": eviction}});
         look(review.to_string().as_bytes()).unwrap()

@@ -66,7 +66,7 @@ impl Injector for Adds {
 }
 
 #[test]
-fn a_pod_gets_its_sidecars_with_the_gate_unless_it_is_refused_or_nobody_knows() {
+fn gate_is_added_even_if_sidecars_are_undecided() {
     for (namespace, containers) in [
         ("new", json!([{"name": "sidecar"}])),
         ("bad", json!([])),

@@ -130,7 +130,7 @@ fn what_is_not_guarded_or_goes_already_is_let_through_unasked() {
 }
 
 #[test]
-fn of_a_definition_the_stored_version_is_listed_and_what_changes_a_path_is_not() {
+fn guard_lists_stored_version_and_refuses_odd_paths() {
     let path = |body: Vec<u8>| {
         let Look::Asks(question) = look(&body).unwrap() else {
             panic!("it is not asked")

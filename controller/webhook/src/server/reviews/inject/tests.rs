@@ -81,7 +81,7 @@ fn the_patch_of_an_answer_makes_of_the_pod_the_injected_one() {
 }
 
 #[test]
-fn a_pod_is_let_through_as_it_is_or_refused_with_a_short_warning() {
+fn pod_passes_unchanged_or_is_refused_with_warning() {
     let named = |name: &str| json!({"metadata": {"name": name}, "spec": {"containers": []}});
     assert_eq!(
         ask("default", &named("other")).unwrap()["response"],
@@ -156,7 +156,7 @@ async fn apiserver(team: &'static str) -> Client {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_not_known_is_asked_for_and_decides() {
+async fn unknown_namespace_is_read_and_decides() {
     let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": []}});
     for (team, is_changed) in [("a", true), ("b", false)] {
         let judge = Judge {

@@ -61,7 +61,7 @@ fn the_patch_of_an_answer_makes_of_the_whole_pod_the_pinned_one() {
 }
 
 #[test]
-fn a_pod_without_a_record_is_let_through_as_it_is_and_who_does_not_know_says_so() {
+fn pod_without_record_passes_unchanged() {
     let pod = json!({"metadata": {"name": "db-9"}, "spec": {}});
     assert_eq!(
         ask("default", &pod).unwrap()["response"],

@@ -110,7 +110,7 @@ async fn a_request_comes_back_with_what_its_pod_is() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_refused_and_what_is_not_known_is_let_through() {
+async fn wrong_request_is_refused_and_unknown_allowed() {
     let known = judge(apiserver(objects(), 404).await, &[]);
     let refused = answered(&request("db"), &known).await;
     let message = refused["status"]["message"].as_str().unwrap();
@@ -154,7 +154,7 @@ async fn what_is_wrong_is_refused_and_what_is_not_known_is_let_through() {
 }
 
 #[test]
-fn the_pod_is_read_whatever_else_a_client_sends() {
+fn pod_name_is_read_despite_other_fields() {
     for (request, expected) in [
         (
             json!({"spec": {"podName": "a", "containers": [{"name": "b"}]}, "status": {"phase": ""}}),

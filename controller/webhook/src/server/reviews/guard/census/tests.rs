@@ -18,7 +18,7 @@ fn item(namespace: &str, name: &str, is_terminating: bool, phase: &str) -> Value
 }
 
 #[test]
-fn what_is_terminating_does_not_count_and_of_claims_what_is_bound_does() {
+fn census_skips_terminating_and_unbound_claims() {
     let items = [
         item("a", "x", false, "Bound"),
         item("a", "y", true, "Bound"),
@@ -80,7 +80,7 @@ fn of_many_three_are_named() {
 }
 
 #[test]
-fn the_apiservers_words_are_told_as_far_as_there_are_some() {
+fn apiserver_reason_is_extracted_and_cut() {
     assert_eq!(reason(br#"{"kind": "Status", "message": "no"}"#), "no");
     assert_eq!(reason(b"<html>"), "");
     assert_eq!(

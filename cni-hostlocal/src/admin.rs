@@ -32,8 +32,8 @@ host-local gives pods IP addresses of a node's ranges, and keeps them for pods t
 Container runtimes call it as a CNI plugin (CNI_COMMAND and a configuration on standard input). People call it so:
 
   host-local list                       every lease and every address that is kept for a pod
-  host-local release --ip ADDRESS       let an address go, whoever has it
-  host-local release --container ID     let everything of a container (a pod's sandbox) go
+  host-local release --ip ADDRESS       release an address, even if a sandbox uses it
+  host-local release --container ID     release all addresses of a container (a pod's sandbox)
   host-local release --pod NAMESPACE/NAME   end what is kept for a pod; what a sandbox uses stays
   host-local doctor                     report leaks, lost leases, duplicates, corrupt and foreign files; exit code 1 if there are any
   host-local doctor --fix               and repair them

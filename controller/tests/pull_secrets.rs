@@ -325,7 +325,7 @@ fn objects() -> Vec<Value> {
         node("node-3"),
         secret("all", "registry.example", "for-all"),
         secret("one", "https://registry.example/team", "for-one"),
-        secret("unnamed", "registry.example", "for-nobody"),
+        secret("unnamed", "registry.example", "for-none"),
         node_image(
             "node-1",
             json!({

@@ -236,7 +236,7 @@ fn containers_are_inspected(node: &Node) {
         .kubectl(&["delete", "pod", "p", "--wait=true"])
         .unwrap();
     node.patch(&json!({"spec": {"inspectPods": []}}));
-    node.until("nobody is inspected", |s| {
+    node.until("no pod is inspected", |s| {
         s.inspected_pods.is_empty() && s.image_facts.is_empty()
     });
 }
@@ -324,7 +324,7 @@ fn other_variables_are_had_by_a_restart(node: &Node) {
         .kubectl(&["delete", "pod", "e", "--wait=true", "--grace-period=1"])
         .unwrap();
     node.patch(&json!({"spec": {"inspectPods": []}}));
-    node.until("nobody is inspected", |s| s.inspected_pods.is_empty());
+    node.until("no pod is inspected", |s| s.inspected_pods.is_empty());
 }
 
 fn a_killed_daemon_goes_on(node: &mut Node) {

@@ -8,7 +8,7 @@
 #![allow(
     missing_docs,
     unreachable_pub,
-    reason = "nobody else uses a test's parts"
+    reason = "a test's modules have no other users"
 )]
 
 mod node;

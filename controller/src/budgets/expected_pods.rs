@@ -356,7 +356,7 @@ fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
     for pod in others {
         let Some(owner) = pod.metadata.controller() else {
             return fault(format!(
-                "pod {} has no controller, so nobody says how many there are to be: {REMEDY}",
+                "pod {} has no controller, so the expected number of pods is not known: {REMEDY}",
                 pod.metadata.name
             ));
         };

@@ -59,7 +59,7 @@ impl Controller for ContainerRecreateRequestController {
     const NAME: &'static str = "containerrecreaterequest";
 
     fn closed(gates: Gates) -> Option<String> {
-        let closed = "feature gate KruiseDaemon is off, so nobody stops containers: turn it on";
+        let closed = "feature gate KruiseDaemon is off, so no daemon stops containers: turn it on";
         (!gates.has(Gate::KruiseDaemon)).then(|| closed.to_owned())
     }
 

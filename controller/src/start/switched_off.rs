@@ -45,7 +45,7 @@ const PROMISES: [Promise; 3] = [
         instead: UNASKED,
     },
 ];
-const UNASKED: &str = "nobody asks before pods are taken out of service";
+const UNASKED: &str = "no budget is checked before pods are taken out of service";
 
 impl Promise {
     /// The promises of disabled kinds.

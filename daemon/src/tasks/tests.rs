@@ -134,7 +134,7 @@ fn a_pull_goes_from_waiting_to_succeeded() {
     let plan = node.step(0);
     assert_eq!((plan.look, plan.start.len()), (vec![key("app", "1")], 0));
     assert_eq!(node.tag("app", "1").phase, ImagePullPhase::Waiting);
-    assert!(node.step(0).look.is_empty(), "an image is asked for once");
+    assert!(node.step(0).look.is_empty(), "an image is looked up once");
 
     node.tasks.looked(&key("app", "1"), None, now(1));
     let plan = node.step(1);

@@ -21,7 +21,7 @@ const SET: &str = "db";
 /// The app that SidecarSets select.
 const SELECTED: &str = "with-sidecars";
 /// A scheduler that does not exist.
-const NOBODY: &str = "nobody";
+const NO_SCHEDULER: &str = "none";
 const HISTOGRAM: &str = "apiserver_admission_webhook_admission_duration_seconds";
 const CONFIGURATION: &str = "admissionregistration.k8s.io/v1/MutatingWebhookConfiguration";
 const SETTLED: Duration = Duration::from_secs(5);
@@ -192,7 +192,7 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     create(
         options,
         stage,
-        "pods of nobody",
+        "pods without an owner",
         SET,
         &Value::Null,
         options.all_run,
@@ -348,7 +348,7 @@ async fn create(
             let mut pod = template.clone();
             (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
             if !run {
-                pod["spec"]["schedulerName"] = json!(NOBODY);
+                pod["spec"]["schedulerName"] = json!(NO_SCHEDULER);
             }
             pod["metadata"] = json!({
                 "name": format!("{SET}-{number}"), "labels": {APP: app}, "ownerReferences": owner,

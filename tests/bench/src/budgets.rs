@@ -159,7 +159,7 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     )
     .await?;
     let mut evictions = vec![(
-        "nobody is asked",
+        "the webhook is not called",
         evict(stage, OTHER, options.evictions).await?,
     )];
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME});
@@ -234,7 +234,7 @@ async fn make_selected(options: &Options, stage: &Stage) -> Result<()> {
     let made = stream::iter(pods).map(|(app, number)| {
         let mut pod = template.clone();
         (pod["apiVersion"], pod["kind"], pod["spec"]["schedulerName"]) =
-            (json!("v1"), json!("Pod"), json!("nobody"));
+            (json!("v1"), json!("Pod"), json!("none"));
         pod["metadata"] = json!({"name": format!("{app}-{number}"), "labels": {APP: app}});
         async move { objects::create(&stage.client, NAMESPACE, &pod).await }
     });

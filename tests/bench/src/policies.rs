@@ -116,7 +116,7 @@ fn pod(number: usize) -> Value {
     let containers: Vec<_> = CONTAINERS.iter().map(container).collect();
     let labels = json!({"app": "db", "tier": "data"});
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("db-{number}"), "labels": labels},
-           "spec": {"schedulerName": "nobody", "containers": containers}})
+           "spec": {"schedulerName": "none", "containers": containers}})
 }
 
 /// A kubelet's status of such a pod, with this message.

@@ -356,7 +356,10 @@ log: {{level: error, accesslog: {{disabled: true}}}}
 pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
-        ensure!(Instant::now() < deadline, "waited {PATIENCE:?} in vain");
+        ensure!(
+            Instant::now() < deadline,
+            "the condition is not met after {PATIENCE:?}"
+        );
         sleep(Duration::from_millis(50));
     }
     Ok(())

@@ -22,7 +22,7 @@ fn two_nodes() {
     })
     .unwrap();
     let stages: [(&str, Check); 9] = [
-        ("images run, under whatever registry's name", images_run),
+        ("images run, with any registry in the name", images_run),
         (
             "every pod answers the host and pods of both nodes",
             pods_are_reached,
@@ -217,7 +217,10 @@ fn containerd_killed(cluster: &Cluster) -> Result<()> {
 fn control_plane_killed(cluster: &Cluster) -> Result<()> {
     cluster.kill(Component::Etcd)?;
     cluster.kill(Component::Apiserver)?;
-    ensure!(cluster.kubectl(&["get", "pods"]).is_err(), "nobody answers");
+    ensure!(
+        cluster.kubectl(&["get", "pods"]).is_err(),
+        "the apiserver answers"
+    );
     cluster.start(Component::Etcd)?;
     cluster.start(Component::Apiserver)?;
     cluster.kubectl(&["delete", "pod", "late", "later"])?;

@@ -109,7 +109,7 @@ fn agree(context: &UserContext, registry: &str, yes: bool) -> Result<()> {
     }
     ensure!(
         io::stdin().is_terminal(),
-        "nobody is there to agree: run it in a terminal, or with --yes"
+        "standard input is not a terminal: run it in a terminal, or with --yes"
     );
     print!("Go on? (y/N) ");
     io::stdout().flush()?;

@@ -165,7 +165,7 @@ impl PodWatch {
         match tokio::time::timeout(patience, wait).await {
             Ok(found) => found,
             Err(_) => bail!(
-                "waited {patience:?} in vain until {what}: {}",
+                "timed out after {patience:?} until {what}: {}",
                 self.record()?.last().describe()
             ),
         }

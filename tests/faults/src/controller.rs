@@ -337,8 +337,8 @@ fn start(program: &Program, life: usize, apiserver: SocketAddr) -> Result<Child>
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "proxy", "cluster": {"server": server}}],
-        "users": [{"name": "nobody", "user": {}}],
-        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
+        "users": [{"name": "anonymous", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "anonymous"}}],
         "current-context": "proxy",
     });
     fs::write(&kubeconfig, content.to_string())

@@ -79,7 +79,7 @@ fn image(text: &str) {
         assert_eq!(
             Reference::parse(&joined).canonical(),
             canonical,
-            "{text:?} is asked for as {joined:?}"
+            "{text:?} is requested as {joined:?}"
         );
         assert_eq!(split(&joined), Ok((name, tag)), "{text:?}");
         assert_eq!(

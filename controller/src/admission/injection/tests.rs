@@ -37,7 +37,7 @@ fn a_pod_of_ours_gets_nothing_where_the_webhook_is_never_called() {
             true,
         ),
         (
-            "whose namespace nobody may touch",
+            "whose namespace is excluded",
             Value::Null,
             Some(&untouched),
             false,
@@ -194,7 +194,7 @@ fn namespace_is_read_only_if_its_labels_decide() {
     assert_eq!(
         names("new", None, "web").unwrap(),
         ["all"],
-        "nobody looks at its labels"
+        "no set depends on its labels"
     );
     stores.sets.apply(set(
         "of-a",

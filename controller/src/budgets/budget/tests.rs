@@ -1,8 +1,7 @@
 use super::*;
 
 #[test]
-fn target_budget_holds_pods_before_and_after_count()
- {
+fn target_budget_holds_pods_before_and_after_count() {
     let budget = |status: Value| {
         let budget = json!({
             "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"},

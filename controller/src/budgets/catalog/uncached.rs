@@ -62,12 +62,10 @@ impl PodBudgets {
                 .as_ref()
                 .is_none_or(|selector| selector.matches(|key| pod.label(key)))
         };
-        let unreadable = unseen.iter().find(is_unreadable).map(|(key, _)| {
-            format!(
-                "{} is written in a way that nobody can read: mend or delete it",
-                key.words()
-            )
-        });
+        let unreadable = unseen
+            .iter()
+            .find(is_unreadable)
+            .map(|(key, _)| format!("{} cannot be parsed: correct or delete it", key.words()));
         Holding { keys, unreadable }
     }
 

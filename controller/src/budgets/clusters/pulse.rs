@@ -137,7 +137,7 @@ impl Pulse {
             (_, true) => format!("has not moved for {} s", SILENT.as_secs()),
         };
         Some(format!(
-            "is in a cluster where nobody may count: the Lease of its controllers {how}"
+            "is in a cluster that may have no leader to count pods: the Lease of its controllers {how}"
         ))
     }
 }

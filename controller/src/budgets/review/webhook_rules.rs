@@ -69,8 +69,8 @@ impl PodBudgets {
                 asks.disruptions.is_full && !asks.disruptions.namespaces.contains(namespace)
             }) {
                 let why = format!(
-                    "namespace {namespace}: the names of the namespaces with older budgets are all that the webhook configuration \
-                     {DISRUPTIONS} holds: delete budgets that nobody needs, of whole namespaces"
+                    "namespace {namespace}: the webhook configuration {DISRUPTIONS} is full with the names of namespaces \
+                     that have older budgets: delete all budgets of a namespace that needs none"
                 );
                 return (Asked::Never(why), Some(NO_PLACE));
             }

@@ -121,8 +121,7 @@ async fn a_change_is_as_old_as_its_kubelets_knowledge_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entry_stays_young_until_its_effects_are_cached()
- {
+async fn entry_stays_young_until_its_effects_are_cached() {
     let client =
         Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     let entry = serde_json::from_value(serde_json::json!({

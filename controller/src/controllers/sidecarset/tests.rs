@@ -136,7 +136,7 @@ fn pods_excluded_by_others_lack_no_sidecar() {
             Some(narrowed),
             &["called", "injected"],
         ),
-        ("nobody knows yet", None, &["injected"]),
+        ("not known yet", None, &["injected"]),
     ] {
         let asks = Arc::<WebhookRules>::default();
         asks.connect(PodWebhook::looked_at(added));
@@ -224,8 +224,7 @@ fn of_namespaces_it_is_known_when_they_were_labelled_so() {
 }
 
 #[test]
-fn unselected_pod_is_observed_until_condition_is_gone()
- {
+fn unselected_pod_is_observed_until_condition_is_gone() {
     let speaking = |name: &str, message: &str| {
         let mut pod = pod("default", name, json!({"app": "db"}), json!({}));
         pod["status"] = json!({"conditions": [{"type": "SidecarSetUpgradable", "status": "False", "message": message}]});

@@ -121,8 +121,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn streams_without_token_are_refused_without_review()
-{
+async fn streams_without_token_are_refused_without_review() {
     let stage = stage().await;
     for _ in 0..25 {
         assert_eq!(

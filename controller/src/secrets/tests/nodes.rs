@@ -63,7 +63,7 @@ async fn daemon_gets_secrets_of_its_own_node_only() {
         assert_eq!(
             paths.remove(0),
             node_image,
-            "the node of the token, whatever is asked for"
+            "the node of the token, for any request"
         );
         assert_eq!(
             answer.map(|_| paths.iter().map(String::as_str).collect()),

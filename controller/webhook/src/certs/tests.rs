@@ -109,7 +109,7 @@ fn the_plan_by_table() {
             None,
         ),
         (
-            "the certificate has ended, whatever is published",
+            "the certificate has expired, with any bundle",
             61,
             good.clone(),
             None,

@@ -212,7 +212,7 @@ impl Keeper {
             if is_wanted {
                 warn!(
                     name,
-                    "a webhook configuration of the chart is gone, so nobody is asked: install the chart again"
+                    "a webhook configuration of the chart is missing, so the apiserver does not call the webhook: install the chart again"
                 );
             }
             return Ok(false);

@@ -44,7 +44,7 @@ fn server_defaults_need_no_patch_but_changes_do() {
         Asks::default()
             .patch(&found(&stored), &service(), ("PEM", "s"))
             .is_some(),
-        "nobody asks any more"
+        "no kind needs the webhook"
     );
     for (path, value) in [
         ("/failurePolicy", json!("Ignore")),

@@ -39,7 +39,7 @@ fn replaced_path_holds_30s_after_configurations_lose_it() {
     seeds.look(&[path(9), path(10)], at(100));
     assert!(
         seeds.is_known(&path(9), at(5_000)) && seeds.rotates_in(at(5_000)).is_none(),
-        "nobody leads and writes"
+        "no leader writes"
     );
     seeds.look(&[path(10)], at(5_000));
     for (seconds, holds) in [(5_029, true), (5_030, false)] {

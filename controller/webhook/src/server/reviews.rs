@@ -148,7 +148,7 @@ impl Asking {
     ) -> Result<Vec<u8>, Refusal> {
         let asked = async {
             let turn = self.evictions.take(namespace).await;
-            let _asking = turn.ok_or(NotYet("pods, for it is asked too often"))?;
+            let _asking = turn.ok_or(NotYet("pods of so many evictions"))?;
             question.pods_uid(&judge.client, &self.missing).await
         };
         let asked = tokio::time::timeout(recreate::PATIENCE, asked).await;

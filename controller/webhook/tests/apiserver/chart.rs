@@ -100,14 +100,14 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
         ];
         let arguments = [&["template", "berth", CHART][..], &versions, &values].concat();
         let right = "resources: [mutatingwebhookconfigurations]";
-        for nobody in [
+        for unused in [
             "controller.customResourceEnable=CloneSet\\,StatefulSet",
             "controller.featureGates=PodWebhook=false",
         ] {
-            let manifests = stage.helm(&[&arguments[..], &["--set", nobody]].concat())?;
+            let manifests = stage.helm(&[&arguments[..], &["--set", unused]].concat())?;
             ensure!(
                 !manifests.contains(right),
-                "{by}, {nobody}: a right to mutating webhooks is left"
+                "{by}, {unused}: a right to mutating webhooks is left"
             );
         }
         let manifests = stage.helm(&arguments)?;
@@ -589,8 +589,7 @@ fn chart_with_first_values() -> Result<TempDir> {
 }
 
 #[test]
-fn first_version_values_render_like_todays_defaults() -> Result<()>
-{
+fn first_version_values_render_like_todays_defaults() -> Result<()> {
     let (stage, first) = (Stage::bare()?, chart_with_first_values()?);
     let chart = first
         .path()

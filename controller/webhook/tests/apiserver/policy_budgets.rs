@@ -52,7 +52,7 @@ fn controller_token_writes_only_owned_native_budgets() -> Result<()> {
         let says = "of PodDisruptionBudgets kruise-manager may write those";
         until("the policy is in force", async || {
             refused(
-                "one of nobody",
+                "one without an owner",
                 own.create(&trial, &native("web", &Value::Null)?).await,
                 says,
             )
@@ -241,17 +241,17 @@ fn controller_token_releases_pods_by_hash_label_only() -> Result<()> {
         let mut image = label(released);
         image["spec"] = json!({"containers": [{"name": "main", "image": "evil:1"}]});
         refused("an image beside", own.patch("web", &trial, &Patch::Strategic(image)).await, says)?;
-        refused("a pod of nobody", own.patch("bare", &trial, &merge(label(released))).await, says)?;
+        refused("a pod without an owner", own.patch("bare", &trial, &merge(label(released))).await, says)?;
         own.patch("web", &PatchParams::default(), &merge(label(released))).await.context("it is let go")?;
         let gone = DeleteParams::default().dry_run();
-        refused("a pod of nobody's end", own.delete("bare", &gone).await, says)?;
+        refused("the end of a pod without an owner", own.delete("bare", &gone).await, says)?;
         refused("the end of one that has an owner", own.delete("web", &gone).await, says)?;
         refused("the end of one with another's value", own.delete("forged", &gone).await, says)?;
         let free = by_hand.get("free").await?;
         by_hand.patch("free", &PatchParams::default(), &merge(label(&value(&free)))).await?;
         let owner = json!({"metadata": {"ownerReferences": [owner("CloneSet", "x")]}});
         refused("its adoption", own.patch("free", &trial, &merge(owner.clone())).await, says)?;
-        own.patch("bare", &trial, &merge(owner)).await.context("the adoption of one that nobody had")?;
+        own.patch("bare", &trial, &merge(owner)).await.context("the adoption of a pod without an owner")?;
         own.delete("free", &gone).await.context("one that was let go")?;
         Ok(())
     })

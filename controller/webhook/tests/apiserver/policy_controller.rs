@@ -515,7 +515,7 @@ async fn claims_of_others(
     }: &Scene,
 ) -> Result<()> {
     refused(
-        "a claim of nobody",
+        "a claim without an owner",
         manager.create(CLAIMS, &claim("x", &json!([]))).await,
         "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls",
     )?;
@@ -670,7 +670,7 @@ async fn revisions(
     manager.delete(path).await.context("a deletion")?;
     let says = "alone controls, before and after";
     refused(
-        "a revision of nobody",
+        "a revision without an owner",
         manager.create(REVISIONS, &revision("x", &json!([]))).await,
         says,
     )?;

@@ -107,8 +107,7 @@ fn thefts(all: &[Value]) -> Vec<(&'static str, Patch<Value>)> {
 }
 
 #[test]
-fn controller_token_removes_only_image_taints()
--> Result<()> {
+fn controller_token_removes_only_image_taints() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let (by_hand, manager) = (

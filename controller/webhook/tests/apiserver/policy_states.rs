@@ -28,8 +28,7 @@ fn state(name: &str, fields: &Value) -> Result<DynamicObject> {
 }
 
 #[test]
-fn controller_token_writes_only_owned_pod_states()
--> Result<()> {
+fn controller_token_writes_only_owned_pod_states() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let of = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"));
@@ -40,7 +39,7 @@ fn controller_token_writes_only_owned_pod_states()
         let says = "PersistentPodStates that their workload, of their name, controls";
         let no_owner = json!({"/metadata/ownerReferences": []});
         until("the policy is in force", async || {
-            refused("one of nobody", manager.create(&trial, &state("db", &no_owner)?).await, says)
+            refused("one without an owner", manager.create(&trial, &state("db", &no_owner)?).await, says)
         })
         .await?;
         for (what, name, fields) in [

@@ -43,8 +43,7 @@ fn entry(fields: &Value) -> Result<Patch<Value>> {
 }
 
 #[test]
-fn controller_token_writes_rules_for_own_service_only() -> Result<()>
-{
+fn controller_token_writes_rules_for_own_service_only() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.kubectl(
         &[

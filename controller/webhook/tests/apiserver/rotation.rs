@@ -163,7 +163,7 @@ async fn pin_path(client: &Client) -> Result<String> {
     services
         .filter_map(|service| service.path)
         .find(|path| path.starts_with("/pin/"))
-        .context("no pod is asked about")
+        .context("no rule covers pods")
 }
 
 /// Rotates as a replica does, but more often than a replica would.

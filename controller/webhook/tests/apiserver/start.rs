@@ -20,8 +20,7 @@ use crate::stage::{
 };
 
 #[test]
-fn two_starting_replicas_agree_on_one_secret()
--> Result<()> {
+fn two_starting_replicas_agree_on_one_secret() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let before = node_images(&admin, "v1alpha1")
@@ -145,8 +144,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
 }
 
 #[test]
-fn replica_is_ready_before_all_definitions_exist() -> Result<()>
-{
+fn replica_is_ready_before_all_definitions_exist() -> Result<()> {
     let stage = Stage::with_chart()?;
     // Without NodeImage another kind proves that conversion works.
     let left_out = [
@@ -245,7 +243,7 @@ fn disabled_webhook_configurations_need_no_rights() -> Result<()> {
         let mut ends = replica.handle.pods();
         ends.wanted.send_replace(Some(Asks::default()));
         let written = tokio::time::timeout(PATIENCE, ends.written.wait_for(Option::is_some)).await;
-        written.context("that nobody asks for pods could not be written")??;
+        written.context("the empty rules could not be written")??;
         replica.end().await
     })
 }

@@ -47,12 +47,12 @@ fn pods_of_predecessors_are_updated_in_place() -> Result<()> {
             for (before, owners) in [
                 ("of-v1alpha1", owner("v1alpha1", kind, uid)),
                 ("of-v1beta1", owner("v1beta1", kind, uid)),
-                ("of-nobody", json!([])),
+                ("of-none", json!([])),
             ] {
                 let name = format!("{plural}-{before}");
                 admin.create(PODS, &pod(&name, &owners)).await?;
                 let path = format!("{PODS}/{name}");
-                if before == "of-nobody" {
+                if before == "of-none" {
                     let adopted = json!({"metadata": {"ownerReferences": owner("v1beta1", kind, uid)}});
                     manager.strategic(&path, &adopted).await.with_context(|| format!("the adoption of {name}"))?;
                 }

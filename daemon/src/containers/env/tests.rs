@@ -246,7 +246,7 @@ fn container_is_stopped_only_while_request_is_current() {
             }),
         ),
         (
-            "no variables are asked for",
+            "no variables are requested",
             vec![InspectPod {
                 env: Vec::new(),
                 ..pods[0].clone()

@@ -179,7 +179,7 @@ fn stop_is_reported_when_slow_and_when_finished() {
     );
     assert!(!stops.are_open(&asked));
     assert_eq!(see(&mut stops, &asked, &containers, 32), [], "nor again");
-    assert_eq!(phases(&stops, &[], 32), [], "nobody asks any more");
+    assert_eq!(phases(&stops, &[], 32), [], "no request is left");
 }
 
 /// A container is being stopped for another request; the daemon reports that to each request for
@@ -572,8 +572,7 @@ fn what_was_cut_short_is_not_begun_anew_for_another_request() {
 /// The next daemon would take a cancelled stop for one that has not begun, and the stop reported
 /// for another request for its own.
 #[test]
-fn cancelled_running_stop_is_reported_at_once()
-{
+fn cancelled_running_stop_is_reported_at_once() {
     let (asked, other) = ([stop("r", "app", "a")], [stop("q", "app", "a")]);
     let cancel = |asked: &[StopContainer; 1]| {
         [StopContainer {

@@ -77,11 +77,7 @@ fn inspect_reports_newest_container_of_each_name() {
         names: &[],
     };
     let answer = inspect(&[pod("u"), pod("gone"), pod("u")], facts);
-    assert_eq!(
-        answer.len(),
-        2,
-        "a pod that is asked for twice is answered once"
-    );
+    assert_eq!(answer.len(), 2, "a pod requested twice is answered once");
     let ids: Vec<&str> = answer[0]
         .containers
         .iter()

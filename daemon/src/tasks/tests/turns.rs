@@ -69,7 +69,7 @@ fn free_slots_are_for_the_namespace_with_the_fewest_pulls() {
     assert_eq!(
         order,
         ["c1", "a2", "c2", "a3"],
-        "who has waited for a turn the longest is next"
+        "the longest waiting image is next"
     );
 }
 
@@ -163,7 +163,7 @@ fn a_pull_without_new_bytes_fails_if_it_holds_up_another() {
         assert_eq!(
             (alone.cancel.len(), alone.wake_at),
             (0, Some(steady(3610))),
-            "{what}: nobody waits"
+            "{what}: no image waits"
         );
         node.spec
             .images

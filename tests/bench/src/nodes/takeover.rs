@@ -121,7 +121,7 @@ async fn leader(site: &Site) -> Result<u32> {
     let lease = objects::get(site.client(), install::NAMESPACE, LEASE, LEASE_NAME).await?;
     let holder = lease["spec"]["holderIdentity"]
         .as_str()
-        .context("nobody leads")?;
+        .context("the Lease has no holder")?;
     let pod = holder.split('_').next().unwrap_or_default();
     let variable = format!("POD_NAME={pod}");
     for entry in fs::read_dir("/proc")?.flatten() {

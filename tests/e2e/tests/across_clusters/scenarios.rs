@@ -179,7 +179,7 @@ pub(crate) async fn lies(places: &Places) -> Result<()> {
         let status = &objects::get(red.client(), NAMESPACE, BUDGET, "honest").await?["status"];
         let healthy = status["federatedStatuses"][0]["healthy"]
             .as_i64()
-            .context("the other is told")?;
+            .context("the status has no number of the other")?;
         most = most.max(
             status["disruptionsAllowed"]
                 .as_i64()
@@ -358,7 +358,7 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     let refusal = red
         .evict("cut")
         .await?
-        .context("a pod goes though nobody knows of the others")?;
+        .context("a pod is evicted although the other pods are unknown")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     // The other direction is open, and the other side sees the pods that one side may take out of
     // service.
@@ -405,7 +405,7 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     objects::until_gone(blue.client(), NAMESPACE, BUDGET, "cut", PATIENCE).await?;
     ensure!(
         blue.evict("cut").await?.is_none(),
-        "nobody holds the pods any more"
+        "the deleted budget holds the pods"
     );
     Ok(())
 }

@@ -113,7 +113,7 @@ async fn leader(case: &Case) -> Result<Leader> {
     .await?;
     let holder = lease["spec"]["holderIdentity"]
         .as_str()
-        .context("nobody leads")?
+        .context("the Lease has no holder")?
         .to_owned();
     let name = holder.split('_').next().unwrap_or_default();
     let pod = objects::get(case.client(), install::NAMESPACE, kind::POD, name).await?;

@@ -109,7 +109,7 @@ async fn restarted(case: &Case, before: Pods, tier: &str, restarts: i32) -> Resu
             .containers
             .iter()
             .find(|c| c.name == CONTAINER)
-            .context("not all containers are told of")?;
+            .context("a container is missing")?;
         ensure!(
             found.container_id == after.containers[CONTAINER].container_id,
             "of another container: {found:?}"

@@ -211,7 +211,7 @@ pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
             enforced(case, app, 1).await?;
         }
     }
-    ensure!(granted > 0, "nobody ever goes");
+    ensure!(granted > 0, "no pod is ever evicted");
     // With retries, as a drain makes them, each is evicted in the end.
     for app in RING {
         let pod = names(case, &case.namespace, app)

@@ -270,7 +270,7 @@ pub(crate) async fn bad_requests_are_refused(case: &Case) -> Result<()> {
     case.done(SET).await?;
     let (name, _) = case.pods(SET).await?.pop_first().context("no pod")?;
     for (pod, containers, word) in [
-        ("nobody", vec![CONTAINER], "nobody"),
+        ("no-such-pod", vec![CONTAINER], "no-such-pod"),
         (name.as_str(), vec!["other"], "other"),
         (name.as_str(), vec![CONTAINER, CONTAINER], CONTAINER),
         (name.as_str(), vec![], "containers"),

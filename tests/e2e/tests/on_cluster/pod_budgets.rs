@@ -167,7 +167,7 @@ pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
         .iter()
         .zip(&answers)
         .find(|(_, answer)| answer.is_some());
-    let (pod, _) = refused.context("nobody was refused")?;
+    let (pod, _) = refused.context("no request was refused")?;
     case.told(pod, |told| {
         told.starts_with("PubPreventPodDeletion: PodUnavailableBudget")
     })
@@ -279,7 +279,7 @@ async fn pods_of_a_native_daemon_set_go_until_one_is_left(case: &Case) -> Result
     };
     let all = case.until(kind::NATIVE_DAEMON_SET, "web", is_ready).await?["status"]["numberReady"]
         .as_i64();
-    let all = all.context("nobody says how many pods are ready")?;
+    let all = all.context("the status has no numberReady")?;
     let budget = enforced(case, all - 1).await?;
     ensure!(
         budget["status"]["totalReplicas"] == all && condition(&budget, "TotalKnown").is_none(),

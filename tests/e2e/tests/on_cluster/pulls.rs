@@ -357,7 +357,7 @@ pub(crate) async fn until_so(
         }
         ensure!(
             Instant::now() < deadline,
-            "waited {PATIENCE:?} in vain until {what}"
+            "timed out after {PATIENCE:?} until {what}"
         );
         sleep(Duration::from_millis(200)).await;
     }

@@ -180,7 +180,10 @@ pub(crate) async fn infeasible_resize_is_reported_and_reverted(case: &Case) -> R
         "on node {} (container {CONTAINER}, requests.cpu from 10m to {TOO_MUCH}); ",
         pod.node
     );
-    ensure!(told.contains(&(words + refusing_component(case)?)), "{told}");
+    ensure!(
+        told.contains(&(words + refusing_component(case)?)),
+        "{told}"
+    );
     ensure!(told.contains("cpu, requested: 1000000, "), "{told}");
     let event = case
         .told("web", |event| event.starts_with("ResizeInfeasible"))
@@ -200,7 +203,7 @@ pub(crate) async fn infeasible_resize_is_reported_and_reverted(case: &Case) -> R
         .iter()
         .filter(|event| event.starts_with("ResizeInfeasible"))
         .count();
-    ensure!(times == 1, "it is told {times} times: {events:?}");
+    ensure!(times == 1, "{times} events report it: {events:?}");
     Ok(())
 }
 

@@ -403,7 +403,7 @@ pub(crate) async fn the_controller_writes_barriers_only(case: &Case) -> Result<(
     // The garbage collector deletes objects whose owners do not exist.
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
-        "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "web:v1"}]},
+        "spec": {"schedulerName": "none", "containers": [{"name": "main", "image": "web:v1"}]},
     });
     let uid = case.create(&pod).await?["metadata"]["uid"].clone();
     let barrier = json!({"metadata": {

@@ -209,7 +209,7 @@ async fn a_lag_that_begins_at_an_event_hides_that_event() {
         let mut events = Box::pin(events.fuse());
         assert!(
             events.next().await.is_some() && events.next().await.is_some(),
-            "{lag}: the list is told"
+            "{lag}: the list arrives"
         );
         let next = tokio::time::timeout(Duration::from_secs(9), events.next()).await;
         assert_eq!(

@@ -188,7 +188,7 @@ fn containers() -> Vec<Break> {
 fn hooks() -> Vec<Break> {
     vec![
         Break {
-            name: "a pod that is held is told to be updating",
+            name: "a held pod is reported as updating",
             story: hooked(),
             breaks: |story| with_label(&mut story.changes[2], HOOK, Some("true")),
             words: "pod-a was updated while its hook held it",

@@ -256,8 +256,8 @@ impl NativeRun<'_> {
 
     /// Removes all entries from the configuration.
     async fn wipe(&self) -> Result<()> {
-        let nobody = json!({"webhooks": []});
-        objects::patch(&self.world.client, "", CONFIGURATION, MUTATING, &nobody)
+        let empty = json!({"webhooks": []});
+        objects::patch(&self.world.client, "", CONFIGURATION, MUTATING, &empty)
             .await
             .map(drop)
     }

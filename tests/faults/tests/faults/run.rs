@@ -202,7 +202,7 @@ pub(crate) async fn ended<T>(
         Ok((
             seen,
             Some(format!(
-                "{led} led, and nobody has led for long since: {leader:?}"
+                "{led} led, and no replica has led for long since: {leader:?}"
             )),
         ))
     };

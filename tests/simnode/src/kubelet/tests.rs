@@ -95,7 +95,7 @@ fn pods_without_a_node_are_bound() {
     for (node, scheduler, deleted, wanted) in [
         ("", "default-scheduler", false, Action::Bind),
         ("", "", false, Action::Bind),
-        ("", "nobody", false, Action::Rest),
+        ("", "other", false, Action::Rest),
         ("", "default-scheduler", true, Action::Rest),
         ("node-1", "default-scheduler", false, Action::Rest),
         ("node-1", "default-scheduler", true, Action::Rest),

@@ -56,7 +56,7 @@ fn added_selectors_exclude_pods_that_do_not_match() {
             true,
         ),
         (
-            "one that nobody knows",
+            "a namespace that is not known",
             Some(json!([[has_none(), any()]])),
             &None,
             "yes",

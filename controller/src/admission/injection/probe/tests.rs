@@ -25,7 +25,7 @@ fn successor_lacks_what_the_answer_leaves_out() {
             Some("no replica answered the webhook's call"),
         ),
         (
-            "another set is asked",
+            "another set answers",
             vec!["SidecarSet logs was asked"],
             None,
             Some("no replica answered the webhook's call"),

@@ -157,7 +157,7 @@ impl Scene {
         let mut asks = Asks::default();
         ensure!(
             self.counted.injection.add_to(&mut asks),
-            "nobody knows what to ask for"
+            "the stores are not complete"
         );
         if is_gated {
             asks.readiness_gate = ReadinessGate::of_all_but(BTreeSet::new());

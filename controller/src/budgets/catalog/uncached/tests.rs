@@ -51,6 +51,6 @@ fn unreadable_budget_may_hold_selected_or_all_pods() {
     let over = json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"selector": web}});
     assert!(
         held("podunavailablebudgets", &over.to_string()).is_none(),
-        "it goes, and holds nobody"
+        "it is being deleted and holds no pods"
     );
 }

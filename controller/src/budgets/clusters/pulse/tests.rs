@@ -57,8 +57,7 @@ async fn a_cluster_counts_while_its_lease_moves_and_answers() {
 }
 
 #[tokio::test]
-async fn timed_out_read_silences_cluster_until_lease_read()
- {
+async fn timed_out_read_silences_cluster_until_lease_read() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     for (answered, sent, is_silent) in [

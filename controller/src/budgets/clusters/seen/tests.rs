@@ -32,7 +32,7 @@ async fn contexts_with_the_same_lease_are_one_cluster() {
             Ok(&[]),
         ),
         (
-            "nobody is elected here",
+            "this cluster has no leader",
             None,
             &["e", "e"],
             &["w", "w"],

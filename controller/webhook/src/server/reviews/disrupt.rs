@@ -195,7 +195,7 @@ impl Question {
         let drawn = tokio::time::timeout_at(began + PATIENCE, budgets.draw(*self.disruption)).await;
         let refused = match drawn.unwrap_or(Err(NotYet("budgets in time"))) {
             Err(not_yet) if !fails_open => Some(format!(
-                "{not_yet}, so nobody knows whether the pod may go: try again"
+                "{not_yet}, so the budgets of the pod cannot be checked: try again"
             )),
             drawn => drawn?,
         };

@@ -131,7 +131,7 @@ async fn eviction_is_bound_by_the_store_when_late() {
         (Ok(None), false),
     ] {
         let Look::Asks(question) = evict::look(review.to_string().as_bytes()).unwrap() else {
-            panic!("it is asked")
+            panic!("the webhook reads no pod")
         };
         let answer = String::from_utf8(question.answer(asked, &judge).unwrap()).unwrap();
         assert_eq!(answer.contains("\"patch\""), is_bound, "{answer}");

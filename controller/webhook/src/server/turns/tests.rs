@@ -66,7 +66,7 @@ async fn turn_that_comes_or_not_is_not_lost() {
     let first = turns.take("a").await;
     assert!(first.is_some());
     let began = tokio::time::Instant::now();
-    assert!(turns.take("b").await.is_none(), "it waits in vain");
+    assert!(turns.take("b").await.is_none(), "the wait times out");
     assert_eq!(began.elapsed(), WAIT);
     let (second, ()) = tokio::join!(turns.take("b"), async {
         tokio::time::sleep(Duration::from_millis(10)).await;

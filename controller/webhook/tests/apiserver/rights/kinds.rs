@@ -52,7 +52,7 @@ pub(super) fn of_kinds(all: &mut Vec<Row>, World { owner, .. }: &World) {
                 of.add(
                     "create",
                     (namespace, ""),
-                    "of nobody",
+                    "without an owner",
                     object("x", spec(kind)),
                     "ImagePullJobs that a",
                 );
@@ -152,7 +152,7 @@ pub(super) fn of_kinds(all: &mut Vec<Row>, World { owner, .. }: &World) {
                 of.add(
                     "create",
                     (namespace, ""),
-                    "of nobody",
+                    "without an owner",
                     object("x", spec(kind)),
                     "PersistentPodStates that their workload",
                 );
@@ -166,7 +166,7 @@ pub(super) fn of_kinds(all: &mut Vec<Row>, World { owner, .. }: &World) {
                 of.add(
                     "delete",
                     (namespace, "web"),
-                    "of nobody",
+                    "without an owner",
                     json!({}),
                     "may delete no",
                 );

@@ -488,7 +488,7 @@ fn of_revisions(
             revision(json!([united])),
             ALLOWED,
         ),
-        (here, "of nobody", revision(json!([])), alone),
+        (here, "without an owner", revision(json!([])), alone),
         (
             here,
             "of two owners",

@@ -46,7 +46,7 @@ pub(super) fn of_pods(
             (
                 "create",
                 (here, ""),
-                "of nobody",
+                "without an owner",
                 pod("new", &json!([])),
                 "controls",
             ),
@@ -367,7 +367,7 @@ pub(super) fn of_pods(
             (
                 "create",
                 (here, ""),
-                "of nobody",
+                "without an owner",
                 named("new-barrier", &json!([]), &json!({})),
                 "which its pod owns",
             ),

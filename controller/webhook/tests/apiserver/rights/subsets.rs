@@ -63,7 +63,7 @@ pub(super) fn of_subsets(
             COLLECTED,
         );
         for (what, object) in [
-            ("of nobody", object(json!([]), Some("a"))),
+            ("without an owner", object(json!([]), Some("a"))),
             ("of a CloneSet", object(json!([owner]), Some("a"))),
             (
                 "without the label of a subset",

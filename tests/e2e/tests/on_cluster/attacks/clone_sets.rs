@@ -5,7 +5,7 @@ use berth_e2e::objects::{self, kind};
 use serde_json::json;
 
 use super::{
-    attack_by_tenant, everybody_can_list, clone_set_of_another_user_grows, request_of_another_user,
+    attack_by_tenant, clone_set_of_another_user_grows, everybody_can_list, request_of_another_user,
 };
 use crate::world::Case;
 

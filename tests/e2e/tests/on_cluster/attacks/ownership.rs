@@ -143,7 +143,7 @@ pub(crate) async fn forged_updates_fill_no_node_image(case: &Case) -> Result<()>
             .find(|asked| uids.contains(&asked.uid));
         ensure!(
             asked.is_none(),
-            "the node is asked about a pod that no CloneSet owns: {}",
+            "the node inspects a pod that no CloneSet owns: {}",
             uids.join(", ")
         );
         ensure_in_place(&before, &case.pods("web").await?, 1)

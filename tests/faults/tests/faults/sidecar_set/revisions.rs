@@ -175,7 +175,7 @@ impl RevisionsRun<'_> {
         while let Some(flaw) = flaw().await? {
             ensure!(
                 Instant::now() < deadline,
-                "waited {PATIENCE:?} in vain until {what}: {flaw}"
+                "timed out after {PATIENCE:?} until {what}: {flaw}"
             );
             sleep(Duration::from_millis(20)).await;
         }

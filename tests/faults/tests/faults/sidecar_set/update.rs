@@ -324,7 +324,7 @@ impl UpdateRun<'_> {
             .map(|node| images::told(node, repository).len())
             .sum();
         let flaw = (jobs + asked + told > 0).then(|| {
-            format!("{jobs} jobs are left, {asked} images are asked for and {told} told of")
+            format!("{jobs} jobs are left, {asked} images are requested and {told} reported")
         });
         Ok((json!(labels), flaw))
     }

@@ -41,7 +41,7 @@ async fn unknown_budget_asks_for_retry_unless_failing_open() {
         Ok(Some("used up".to_owned())),
         Err(NotYet("budgets of pods")),
     );
-    let again = "so nobody knows whether the pod may go: try again";
+    let again = "so the budgets of the pod cannot be checked: try again";
     for (answer, fails_open, expected) in [
         (Some(Ok(None)), false, Some(None)),
         (Some(used_up.clone()), false, Some(Some("used up"))),

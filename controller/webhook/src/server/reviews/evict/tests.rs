@@ -41,7 +41,7 @@ fn eviction_with_uid_precondition_is_unchanged() {
     let bound =
         json!({"metadata": {"name": "web"}, "deleteOptions": {"preconditions": {"uid": "x"}}});
     let Look::Answer(answer) = review(bound) else {
-        panic!("the apiserver is asked")
+        panic!("the webhook reads the pod")
     };
     assert!(!String::from_utf8(answer).unwrap().contains("patch"));
     for options in [

@@ -38,7 +38,7 @@ pub(in crate::server) struct Listing {
 #[derive(Debug, thiserror::Error)]
 pub(in crate::server) enum Unlisted {
     /// Too many lists run at once.
-    #[error("too many deletions are asked about at once: try again")]
+    #[error("too many deletions are reviewed at once: try again")]
     Busy,
     /// The time is up.
     #[error("the apiserver does not list all of it in time: try again")]

@@ -159,7 +159,7 @@ fn node_inspects_only_pods_of_stored_clone_sets() {
 }
 
 #[test]
-fn what_cannot_be_read_holds_its_owner_alone() {
+fn unreadable_object_blocks_only_its_owner() {
     let (stores, _) = stores();
     let set = stores.sets.get("victim", "web").unwrap();
     let seen = || observe(&stores, &set, Gates::default(), Ability::Off, true);

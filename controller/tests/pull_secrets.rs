@@ -28,7 +28,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 const NAME: &str = "kruise-manager-grpc.kruise-system.svc";
 
 #[tokio::test]
-async fn each_daemon_gets_what_its_own_pulls_name() {
+async fn daemon_gets_only_secrets_of_its_own_pulls() {
     let stage = Stage::up().await;
     let (one, two) = (stage.daemon("node-1"), stage.daemon("node-2"));
 

@@ -60,7 +60,7 @@ fn the_daemon_on_a_real_node() {
     failures_are_reported(&node);
     containers_are_inspected(&node);
     other_variables_are_had_by_a_restart(&node);
-    a_killed_daemon_goes_on(&mut node);
+    killed_daemon_resumes_pulls(&mut node);
     a_restarted_runtime_is_found(&node);
     another_object_by_the_same_name(&node);
     node.end();
@@ -327,7 +327,7 @@ fn other_variables_are_had_by_a_restart(node: &Node) {
     node.until("no pod is inspected", |s| s.inspected_pods.is_empty());
 }
 
-fn a_killed_daemon_goes_on(node: &mut Node) {
+fn killed_daemon_resumes_pulls(node: &mut Node) {
     node.kill();
     node.patch(
         &json!({"spec": {"images": {"app": {"tags": [{"tag": "2", "imagePullPolicy": "Always"}, {"tag": "1"}]}}}}),

@@ -183,7 +183,7 @@ async fn the_bytes_of_a_pull_grow_and_every_id_is_known() {
 }
 
 #[tokio::test]
-async fn only_what_is_missing_is_counted_as_to_come() {
+async fn only_missing_layers_count_as_pending() {
     let node = Node::start();
     // The second image shares its first layer with the first one.
     let (small, large) = (layout(&[2 * MIB], 5), layout(&[2 * MIB, 3 * MIB], 5));
@@ -453,7 +453,7 @@ async fn ready(events: &mut mpsc::Receiver<RuntimeEvent>) -> Arc<Runtime> {
 }
 
 #[tokio::test]
-async fn a_runtime_that_comes_and_goes_is_followed() {
+async fn watch_follows_a_restarting_runtime() {
     let mut node = Node::start();
     node.registry.push(&layout(&[1000], 8), "library/app:1");
     node.containerd.stop();
@@ -508,7 +508,7 @@ async fn a_runtime_that_comes_and_goes_is_followed() {
 }
 
 #[tokio::test]
-async fn what_is_no_runtime_is_no_crash() {
+async fn socket_without_a_runtime_gives_an_error() {
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("run/containerd");
     std::fs::create_dir_all(&path).unwrap();

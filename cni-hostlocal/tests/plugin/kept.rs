@@ -133,7 +133,7 @@ fn an_annotation_where_it_is_not_allowed_keeps_nothing() {
 }
 
 #[test]
-fn the_oldest_gives_way_when_all_are_taken_unless_it_shall_not() {
+fn exhausted_range_takes_oldest_reservation_if_set() {
     for (when, gives) in [("takeOldest", true), ("fail", false)] {
         let site =
             Site::new(json!({"subnet": "10.1.2.0/29", "reservedIPs": {"whenExhausted": when}}));
@@ -172,7 +172,7 @@ fn reservation(site: &Site, pod: &str) -> String {
 }
 
 #[test]
-fn the_namespace_with_the_most_reservations_gives_way_first() {
+fn namespace_with_most_reservations_loses_one_first() {
     let mut site = Site::new(json!({"subnet": "10.1.2.0/28"}));
     site.ipam["reservedIPs"]["annotationNamespaces"] = json!(["*"]);
     let call = |command: &str, namespace: &str, pod: &str| {
@@ -278,7 +278,7 @@ fn a_release_before_the_clock_was_set_counts_from_when_it_is() {
 }
 
 #[test]
-fn leases_of_another_boot_end_and_what_is_kept_is_kept() {
+fn reboot_ends_leases_and_keeps_reservations() {
     let site = dual();
     site.ours("ADD", "plain");
     let given = kept(&site, "ADD", "one", "web-0").given();

@@ -229,7 +229,7 @@ fn addresses_that_are_asked_for() {
 }
 
 #[test]
-fn what_is_refused_has_the_codes_of_the_specification() {
+fn refusals_have_the_codes_of_the_specification() {
     let call = |environment: &[(&str, &str)], input: &str| ended(&run(OURS, environment, input));
     let add = [
         ("CNI_COMMAND", "ADD"),

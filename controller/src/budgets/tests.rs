@@ -25,7 +25,7 @@ fn budgets(gates: Gates, stores: Option<BudgetStores>) -> Arc<PodBudgets> {
 }
 
 #[tokio::test]
-async fn what_a_resize_is_to_budgets_of_either_kind_says_a_gate() {
+async fn feature_gate_decides_if_a_resize_is_protected() {
     let all = json!({"matchLabels": {"app": "web"}});
     for (resource, is_on, is_protected) in [
         ("podunavailablebudgets", false, true),

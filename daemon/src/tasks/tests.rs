@@ -235,7 +235,7 @@ fn a_failed_pull_is_tried_again_later_and_later_until_the_limit() {
 }
 
 #[test]
-fn what_is_held_does_not_count_against_the_limit() {
+fn held_pull_does_not_count_against_the_limit() {
     let mut node = Node::new(spec(&[("app", limited("1", 60, 0, None))]));
     let mut plan = node.begin(0);
     for n in 1..20 {
@@ -383,7 +383,7 @@ fn changed_limits_hold_for_a_pull_under_way() {
 }
 
 #[test]
-fn raised_limits_let_a_running_try_go_on() {
+fn raised_limits_extend_a_running_try() {
     let mut node = Node::new(spec(&[("app", limited("1", 10, 0, Some(20)))]));
     node.begin(0);
     node.spec = spec(&[("app", limited("1", 600, 0, Some(700)))]);
@@ -428,7 +428,7 @@ fn a_new_version_begins_anew_and_a_dropped_entry_is_dropped() {
 }
 
 #[test]
-fn a_new_daemon_goes_on_where_the_last_one_was() {
+fn restarted_daemon_resumes_from_the_status() {
     let done = |phase, version| ImageTagStatus {
         tag: "1".into(),
         phase,

@@ -9,7 +9,7 @@ use fastrand::Rng;
 const MUTATIONS: usize = 1000;
 
 #[test]
-fn nothing_kept_makes_a_target_panic_nor_what_is_made_of_it() {
+fn corpus_and_its_mutations_cause_no_panic() {
     let mutations = std::env::var("BERTH_MUTATIONS")
         .ok()
         .and_then(|count| count.parse().ok())

@@ -15,7 +15,7 @@ fn uids<'a>(owners: &[&'a Owner]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_pod_that_has_ended_tells_of_its_workload_and_needs_none() {
+fn ended_pod_counts_for_its_owner_but_needs_none() {
     let (run, go, fail) = ("Running", "Succeeded", "Failed");
     for (pods, expected) in [
         (

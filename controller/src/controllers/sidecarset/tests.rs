@@ -189,7 +189,7 @@ fn canary_takes_pods_without_containers_of_its_base() {
 }
 
 #[test]
-fn of_namespaces_it_is_known_when_they_were_labelled_so() {
+fn namespace_label_times_are_observed() {
     let pods = ["early", "late", "late"].iter().zip(["a", "b", "c"]);
     let pods: Vec<_> = pods
         .map(|(namespace, name)| pod(namespace, name, json!({"app": "web"}), json!({})))

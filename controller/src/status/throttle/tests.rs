@@ -49,7 +49,7 @@ fn awaited_status_pace_grows_with_pod_count() {
 }
 
 #[test]
-fn what_is_long_ago_is_forgotten() {
+fn old_writes_are_forgotten() {
     let paced = StatusThrottle::default();
     assert_eq!(paced.since("a"), None);
     paced.note("a");

@@ -356,7 +356,7 @@ proptest! {
 }
 
 #[test]
-fn a_secret_keeps_what_it_was_given() {
+fn secret_keeps_its_certificates() {
     let policy = policy();
     let begun = Material::default()
         .after(Change::Begin, at(0), &policy)

@@ -123,7 +123,7 @@ fn authority_change_keeps_the_path_of_the_one_before() {
 }
 
 #[test]
-fn one_path_tells_no_other() {
+fn known_path_reveals_no_other_path() {
     let (mut seeds, now) = (Seeds::default(), Instant::now());
     seeds.learn(KEY, 3, now);
     let a = path(3);

@@ -75,7 +75,7 @@ fn failed_conversion_names_the_object() {
 }
 
 #[test]
-fn what_is_no_review_is_refused() {
+fn body_without_a_review_is_refused() {
     for text in [
         "",
         "rubbish",

@@ -399,7 +399,7 @@ fn host_paths(manifests: &str) -> Vec<&str> {
 }
 
 #[test]
-fn values_for_hardening_make_what_they_say() -> Result<()> {
+fn hardening_values_render_the_expected_manifests() -> Result<()> {
     let stage = Stage::bare()?;
     let plain = rendered(&stage, &[REGISTRY])?;
     ensure!(
@@ -543,7 +543,7 @@ fn reached(stage: &Stage, values: &[&str]) -> Result<Value> {
 }
 
 #[test]
-fn network_policies_close_what_values_leave_out() -> Result<()> {
+fn network_policies_allow_only_what_values_name() -> Result<()> {
     let stage = Stage::bare()?;
     let pods = |component: &str| {
         let labels =

@@ -141,7 +141,7 @@ fn controller_token_writes_only_owned_native_budgets() -> Result<()> {
 /// The refusal of an object that needs a write in a protected namespace names the value that
 /// protects it.
 #[test]
-fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
+fn protected_namespaces_refuse_objects_needing_writes() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let trial = PostParams {

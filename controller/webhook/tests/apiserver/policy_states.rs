@@ -82,7 +82,7 @@ fn controller_token_writes_only_owned_pod_states() -> Result<()> {
 }
 
 #[test]
-fn pinning_gives_listed_annotations_and_spares_system_pods() -> Result<()> {
+fn pinning_skips_system_pods_and_unlisted_annotations() -> Result<()> {
     let stage = Stage::with_chart()?;
     for namespace in ["default", "kube-system"] {
         let wait = [

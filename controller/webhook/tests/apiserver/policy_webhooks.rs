@@ -107,13 +107,13 @@ fn controller_token_writes_rules_for_own_service_only() -> Result<()> {
             refused(what, patched, "about objects of its own kinds")?;
         }
         kinds.patch(VALIDATING, &write, &patch("apps.kruise.io", "Ignore")).await.context("its own rules")?;
-        asks_about_pods_that_go_in_named_namespaces(&kinds).await?;
-        writes_what_sidecar_sets_gave(&admin, &manager).await?;
+        writes_deletion_rules_for_named_namespaces_only(&kinds).await?;
+        writes_only_injected_containers(&admin, &manager).await?;
         opens_gates_without_a_condition(&admin, &manager).await
     })
 }
 
-async fn asks_about_pods_that_go_in_named_namespaces(
+async fn writes_deletion_rules_for_named_namespaces_only(
     of_manager: &Api<ValidatingWebhookConfiguration>,
 ) -> Result<()> {
     let own = json!({
@@ -270,7 +270,7 @@ async fn opens_gates_without_a_condition(admin: &Client, manager: &Client) -> Re
     )
 }
 
-async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Result<()> {
+async fn writes_only_injected_containers(admin: &Client, manager: &Client) -> Result<()> {
     let (by_hand, pods) = (
         Api::<Pod>::namespaced(admin.clone(), "default"),
         Api::<Pod>::namespaced(manager.clone(), "default"),

@@ -111,7 +111,7 @@ fn answer_is_for_the_requested_container() {
 }
 
 #[test]
-fn what_was_created_with_other_variables_is_stopped() {
+fn container_with_other_variables_is_stopped() {
     type Edit = fn(&mut InspectPod, &mut InspectedPod, &mut Container);
     let table: [(&str, &str, Edit, bool); 6] = [
         ("another value", "a", |_, _, _| {}, true),
@@ -261,7 +261,7 @@ fn container_is_stopped_only_while_request_is_current() {
 }
 
 #[test]
-fn it_ends_as_the_kubelet_would_end_it() {
+fn stop_uses_grace_and_hook_like_the_kubelet() {
     let stop = |annotations: &[(&str, &str)]| {
         let pods = question("1", "b");
         let mut answers = inspected();

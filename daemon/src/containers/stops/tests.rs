@@ -527,7 +527,7 @@ fn interrupted_stop_resumes_first_for_same_container() {
 /// Another request for the same container, in either order, must not give it the hook and the whole
 /// grace period once more.
 #[test]
-fn what_was_cut_short_is_not_begun_anew_for_another_request() {
+fn interrupted_stop_is_not_repeated_by_other_request() {
     let asked = [stop("p", "app", "a"), stop("r", "app", "a")];
     let containers = [container("app", "a", 1)];
     for (request, is_daemon) in [(0, false), (0, true), (1, false), (1, true)] {

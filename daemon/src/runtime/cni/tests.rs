@@ -137,7 +137,7 @@ async fn readable_object_is_not_gone_despite_broken_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_plugin_of_before_comes_back_only_when_the_sign_has_gone() {
+async fn old_plugin_is_restored_only_after_object_is_gone() {
     for (code, comes_back) in [(403, false), (200, false), (404, true)] {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("host-local");

@@ -146,7 +146,7 @@ fn an_answer_that_stays_keeps_its_time() {
 }
 
 #[test]
-fn the_image_is_what_the_runtime_says_or_what_the_hash_tells() {
+fn image_is_read_from_runtime_or_kubelet_hash() {
     let images = [
         image("sha256:other", &["registry.example/x:1"], &[]),
         image(

@@ -16,7 +16,7 @@ fn broken_promise_is_found_below_any_context() {
 }
 
 #[test]
-fn the_last_words_of_a_test_are_its_error_without_the_logs() {
+fn last_words_of_a_test_omit_its_logs() {
     let error = "controller: a line\na::b: not this\na::b: no pod is ready:\n  two lines";
     assert_eq!(
         last_words("a::b", error),

@@ -23,7 +23,7 @@ fn life(ledger: &mut Ledger, most: usize) -> Vec<Verdict> {
 }
 
 #[test]
-fn the_ledger_told_to_kill_at_a_write_kills_there_once() {
+fn one_fault_kills_once_at_the_chosen_write() {
     use Verdict::{Fatal, Hold, Pass};
     for side in [Side::Before, Side::After, Side::Answered] {
         let mut ledger = Ledger::new();
@@ -61,7 +61,7 @@ fn the_ledger_with_a_paused_leader_lets_another_life_write() {
 }
 
 #[test]
-fn the_ledger_told_to_kill_each_time_lets_each_life_write_once() {
+fn each_fault_lets_every_life_write_once() {
     use Verdict::{Fatal, Pass};
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::Each(Side::Before));
@@ -73,7 +73,7 @@ fn the_ledger_told_to_kill_each_time_lets_each_life_write_once() {
 }
 
 #[test]
-fn ledger_told_to_kill_each_time_spares_new_paths() {
+fn each_fault_spares_new_paths() {
     let paths = || Write {
         resource: PATHS.to_owned(),
         namespace: String::new(),
@@ -156,7 +156,7 @@ fn a_write_in_another_namespace_is_not_counted() {
 }
 
 #[test]
-fn the_history_of_what_has_no_namespace_belongs_to_the_run() {
+fn revisions_of_cluster_objects_count_for_the_run() {
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::None);
     let life = ledger.begin_life();

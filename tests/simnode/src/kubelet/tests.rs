@@ -289,7 +289,7 @@ fn delays() {
 }
 
 #[test]
-fn what_was_let_go_already_rests() {
+fn pod_with_zero_grace_period_is_left_alone() {
     let mut pod = running();
     pod["metadata"]["deletionTimestamp"] = json!(NOW);
     pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);

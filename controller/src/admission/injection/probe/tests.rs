@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn successor_lacks_what_the_answer_leaves_out() {
+fn dry_run_answer_says_what_a_successor_lacks() {
     let refused = |code: u16| {
         Some(Failed {
             code,

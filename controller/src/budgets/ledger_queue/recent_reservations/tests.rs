@@ -163,7 +163,7 @@ async fn entry_times_are_used_only_just_after_process_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_too_many_those_are_remembered_that_are_young() {
+async fn full_memory_keeps_only_young_reservations() {
     let entered = RecentReservations::default();
     let note = |uid: &str| {
         entered.note(

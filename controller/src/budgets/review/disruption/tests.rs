@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn review_stands_for_no_pod_but_that_of_its_uid() {
+fn review_counts_only_for_the_pod_of_its_uid() {
     let found: Metadata =
         serde_json::from_value(json!({"name": "web", "uid": "u", "resourceVersion": "7"})).unwrap();
     let read = |pod: serde_json::Value| Some(Pod::read(&pod.to_string()));

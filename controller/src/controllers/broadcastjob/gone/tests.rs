@@ -117,7 +117,7 @@ fn nothing_is_kept_of_a_job_that_is_over_or_gone() {
 }
 
 #[test]
-fn what_is_kept_is_no_more_than_there_are_nodes_and_a_few() {
+fn kept_results_are_bounded_by_node_count() {
     let standby = Standby::new(0);
     standby.told(1, json!({"phase": "running"}));
     for number in 0..3 * SLACK {
@@ -132,7 +132,7 @@ fn what_is_kept_is_no_more_than_there_are_nodes_and_a_few() {
 }
 
 #[test]
-fn the_leader_takes_what_is_missed_until_the_status_has_it() {
+fn leader_uses_kept_results_until_status_has_them() {
     let standby = Standby::new(2);
     standby.told(1, json!({"phase": "running"}));
     let first = standby.mark("n0");

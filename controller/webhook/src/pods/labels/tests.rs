@@ -94,7 +94,7 @@ fn a_selector_that_the_apiserver_refuses_is_not_sound() {
 }
 
 #[test]
-fn what_makes_no_sense_or_would_end_the_expression_has_none() {
+fn invalid_or_unsafe_selectors_have_no_expression() {
     for selector in [
         json!({}),
         json!({"matchLabels": {"a": "x'] || true || ['"}}),

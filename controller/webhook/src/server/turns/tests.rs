@@ -61,7 +61,7 @@ fn flood_leaves_a_place_to_each_other_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_that_comes_or_not_is_not_lost() {
+async fn timed_out_and_dropped_turns_are_not_lost() {
     let turns = Turns::new(1);
     let first = turns.take("a").await;
     assert!(first.is_some());

@@ -94,7 +94,7 @@ fn asked(request: Value) -> Disruption {
 }
 
 #[test]
-fn what_is_to_befall_a_pod_is_read_from_deletions_and_evictions() {
+fn disruption_is_read_from_deletions_and_evictions() {
     let pod = json!({"metadata": {"name": "web"}});
     let deletion = asked(json!({
         "uid": "u", "namespace": "a", "name": "web", "operation": "DELETE", "oldObject": pod, "userInfo": {"username": "me", "groups": ["oncall"]},

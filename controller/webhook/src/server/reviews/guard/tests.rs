@@ -103,7 +103,7 @@ async fn refusal(review: &[u8], judge: &Judge) -> Option<String> {
 }
 
 #[test]
-fn what_is_not_guarded_or_goes_already_is_let_through_unasked() {
+fn unguarded_or_terminating_objects_pass_at_once() {
     let through = |body: Vec<u8>| matches!(look(&body).unwrap(), Look::Answer(_));
     let namespace = ("", "namespaces");
     assert!(!through(of_namespace()) && !through(of_widgets(versions())));
@@ -191,7 +191,7 @@ async fn a_namespace_stays_for_its_pods_and_claims_and_says_which() {
 }
 
 #[tokio::test]
-async fn what_lives_behind_a_page_that_goes_is_found() {
+async fn live_object_behind_a_terminating_page_is_found() {
     let next = format!("{WIDGETS}?&limit=25&continue=t");
     let answers = vec![page(&next, &["live"], ""), page(WIDGETS, &["going"], "t")];
     let refused = refusal(
@@ -224,7 +224,7 @@ async fn what_lives_behind_a_page_that_goes_is_found() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_listed_stays_and_says_why() {
+async fn unlistable_contents_refuse_deletion_with_a_reason() {
     let no = |path: &str, code| {
         (
             path.to_owned(),

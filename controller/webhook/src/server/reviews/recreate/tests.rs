@@ -85,7 +85,7 @@ async fn answered(object: &Value, judge: &Judge) -> Value {
 }
 
 #[tokio::test]
-async fn a_request_comes_back_with_what_its_pod_is() {
+async fn request_is_completed_from_its_pod() {
     let answer = answered(
         &request("app"),
         &judge(apiserver(objects(), 404).await, &[]),

@@ -67,7 +67,7 @@ fn census_skips_terminating_and_unbound_claims() {
 }
 
 #[test]
-fn of_many_three_are_named() {
+fn only_three_of_many_objects_are_named() {
     let items: Vec<_> = (0..PAGE)
         .map(|index| item("a", &index.to_string(), false, ""))
         .collect();

@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_node_has_two_turns_and_the_job_comes_to_its_end(spec in spec(), changes in prop::collection::vec(change(), 1..120)) {
+    fn each_node_runs_once_and_the_job_ends(spec in spec(), changes in prop::collection::vec(change(), 1..120)) {
         let mut world = World::new(3, spec.clone());
         world.see();
         for change in &changes {

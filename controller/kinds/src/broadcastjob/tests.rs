@@ -62,7 +62,7 @@ fn running(spec: Value) -> World {
 }
 
 #[test]
-fn each_node_gets_a_pod_that_is_pinned_and_named_and_the_job_is_completed_when_all_have_ended() {
+fn job_runs_pinned_pod_on_each_node_and_completes() {
     let mut world = World::new(3, json!({}));
     let plan = world.plan();
     assert_eq!(
@@ -130,7 +130,7 @@ fn unknown_fields_reach_each_pod() {
 }
 
 #[test]
-fn no_more_pods_run_than_parallelism_lets_and_zero_holds() {
+fn parallelism_limits_pods_and_zero_creates_none() {
     for (parallelism, expected) in [
         (json!(0), 0),
         (json!(1), 1),
@@ -153,7 +153,7 @@ fn no_more_pods_run_than_parallelism_lets_and_zero_holds() {
 }
 
 #[test]
-fn more_pods_than_a_lowered_parallelism_lets_go_on_and_are_told_of() {
+fn lowered_parallelism_keeps_pods_and_sends_event() {
     let mut world = running(json!({}));
     world.edit_job(&json!({"spec": {"parallelism": 1}}));
     world.join("n4");
@@ -265,7 +265,7 @@ fn cordon_and_taints_stop_no_running_pod_and_a_lost_label_does() {
 }
 
 #[test]
-fn a_pod_that_goes_after_its_end_is_never_run_again_whatever_is_seen_of_it() {
+fn deleted_finished_pod_is_not_run_again() {
     let mut world = running(json!({"parallelism": 3}));
     let (one, two) = (world.pod_of("n0"), world.pod_of("n1"));
     world.finish(&one, "Succeeded");
@@ -298,7 +298,7 @@ fn a_pod_that_goes_after_its_end_is_never_run_again_whatever_is_seen_of_it() {
 }
 
 #[test]
-fn a_name_that_returns_with_another_uid_is_a_new_node() {
+fn node_with_same_name_and_new_uid_counts_as_new() {
     let mut world = running(json!({}));
     let old = world.pod_of("n0");
     world.finish(&old, "Succeeded");
@@ -316,7 +316,7 @@ fn a_name_that_returns_with_another_uid_is_a_new_node() {
 }
 
 #[test]
-fn a_pod_of_a_node_that_is_gone_goes_before_its_name_gets_another() {
+fn recreated_node_waits_for_deletion_of_old_pod() {
     let mut world = running(json!({}));
     let old = world.pod_of("n0");
     world.nodes.remove("n0");
@@ -330,7 +330,7 @@ fn a_pod_of_a_node_that_is_gone_goes_before_its_name_gets_another() {
 }
 
 #[test]
-fn a_pod_that_was_taken_away_before_its_end_is_no_failure_and_another_follows() {
+fn disrupted_pod_is_replaced_and_counts_as_no_failure() {
     // The node is drained.
     let mut world = running(json!({}));
     let pod = world.pod_of("n0");
@@ -383,7 +383,7 @@ fn a_job_that_stays_serves_nodes_that_join() {
 }
 
 #[test]
-fn pods_of_another_controller_count_for_the_nodes_that_they_are_on_or_pinned_to() {
+fn pods_of_openkruise_count_for_their_nodes() {
     let mut world = World::new(4, json!({}));
     let pinned = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}});
@@ -449,7 +449,7 @@ fn nodes_that_have_not_begun_get_a_changed_template() {
 }
 
 #[test]
-fn a_node_wakes_a_job_when_its_answer_changes_and_a_heartbeat_wakes_none() {
+fn node_wakes_job_when_fit_changes_not_on_heartbeat() {
     let mut world = World::new(1, json!({}));
     let job: BroadcastJob = read(world.job.as_ref().unwrap());
     let (news, old) = (News::new(&job), read(&world.nodes["n0"]));
@@ -479,7 +479,7 @@ fn a_node_wakes_a_job_when_its_answer_changes_and_a_heartbeat_wakes_none() {
 }
 
 #[test]
-fn numbers_may_wait_and_phases_conditions_and_failures_may_not() {
+fn status_is_urgent_except_for_success_counts() {
     let of = |value: Value| serde_json::from_value(value).unwrap();
     let old = of(json!({"phase": "running", "succeeded": 1}));
     assert!(is_urgent(None, &old));
@@ -496,7 +496,7 @@ fn numbers_may_wait_and_phases_conditions_and_failures_may_not() {
 }
 
 #[test]
-fn a_pod_that_has_not_begun_goes_when_its_node_is_cordoned_and_the_job_does_not_wait_for_it() {
+fn cordon_deletes_pending_pod_and_excludes_node() {
     let mut world = World::new(2, json!({}));
     world.settle();
     world.start(&world.pod_of("n0"));
@@ -515,7 +515,7 @@ fn a_pod_that_has_not_begun_goes_when_its_node_is_cordoned_and_the_job_does_not_
 }
 
 #[test]
-fn a_failure_counts_that_looks_like_a_disruption_later() {
+fn failure_counts_despite_later_disruption_condition() {
     let mut world = running(json!({"failurePolicy": {"type": "Continue"}}));
     let pod = world.pod_of("n0");
     world.finish(&pod, "Failed");

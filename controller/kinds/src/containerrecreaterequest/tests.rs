@@ -99,7 +99,7 @@ fn with(mut value: Value, pointer: &str, new: Value) -> Value {
 }
 
 #[test]
-fn a_request_that_a_budget_holds_waits_and_says_so_until_it_has_begun() {
+fn request_waits_for_budget_and_is_blocked() {
     let held = |request: &Value| Snapshot {
         held: Some("PodUnavailableBudget a/web allows no more pods to go".to_owned()),
         ..snapshot(request, Some(pod("a")), Some(idle()))
@@ -291,7 +291,7 @@ fn a_request_ends_when_nothing_is_left_to_wait_for() {
 }
 
 #[test]
-fn states_and_snapshot_of_a_restart_are_what_clients_of_the_peer_compare() {
+fn restart_status_matches_openkruise() {
     let (_, status) = round(&snapshot(
         &recreating(),
         Some(pod("b")),
@@ -323,7 +323,7 @@ fn states_and_snapshot_of_a_restart_are_what_clients_of_the_peer_compare() {
 }
 
 #[test]
-fn what_is_seen_of_a_container_that_starts_is_written_with_its_state_and_not_alone() {
+fn container_snapshot_is_written_with_its_state() {
     let mut killed = recreating();
     killed["status"]["containerRecreateStates"] =
         json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
@@ -335,7 +335,7 @@ fn what_is_seen_of_a_container_that_starts_is_written_with_its_state_and_not_alo
 }
 
 #[test]
-fn a_write_that_is_refused_is_told() {
+fn refused_write_sets_blocked_condition() {
     let graceful = with(
         recreating(),
         "/spec/strategy/unreadyGracePeriodSeconds",
@@ -373,7 +373,7 @@ fn a_write_that_is_refused_is_told() {
 }
 
 #[test]
-fn a_deadline_leaves_the_states_as_they_are_and_says_what_is_undone() {
+fn deadline_keeps_states_and_names_open_containers() {
     let late = with(recreating(), "/spec/activeDeadlineSeconds", json!(10));
     let (_, status) = round(&snapshot(&late, Some(pod("a")), Some(image(None))));
     assert_eq!(
@@ -412,7 +412,7 @@ fn a_deadline_leaves_the_states_as_they_are_and_says_what_is_undone() {
 }
 
 #[test]
-fn another_request_of_the_pod_comes_first() {
+fn request_waits_for_older_request_of_the_pod() {
     let mut mine = snapshot(&request(), Some(pod("a")), Some(idle()));
     let older = with(
         with(recreating(), "/metadata/uid", json!("q")),
@@ -450,7 +450,7 @@ fn patches(plan: &Plan) -> Vec<Value> {
 const ENTRY: &str = r#"[{"userAgent":"ContainerRecreateRequest","key":"default/demo"}]"#;
 
 #[test]
-fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
+fn pod_is_out_of_service_from_grace_period_to_end() {
     let graceful = with(
         recreating(),
         "/spec/strategy/unreadyGracePeriodSeconds",
@@ -519,7 +519,7 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
 }
 
 #[test]
-fn a_request_that_holds_its_pod_since_its_creation_begins_with_one_write_of_each() {
+fn request_with_finalizer_begins_with_one_pod_write() {
     let held = with(request(), "/metadata/finalizers", json!([FINALIZER]));
     let graceful = with(held, "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
     let (plan, status) = round(&snapshot(&graceful, Some(pod("a")), Some(idle())));
@@ -539,7 +539,7 @@ fn a_request_that_holds_its_pod_since_its_creation_begins_with_one_write_of_each
 }
 
 #[test]
-fn a_completed_request_loses_its_label_and_goes_when_its_time_is_over() {
+fn completed_request_loses_label_and_expires() {
     let mut completed = with(request(), "/spec/ttlSecondsAfterFinished", json!(3));
     completed["status"] = json!({"phase": "Completed", "completionTime": ago(3)});
     assert_eq!(
@@ -566,7 +566,7 @@ fn a_completed_request_loses_its_label_and_goes_when_its_time_is_over() {
 }
 
 #[test]
-fn an_id_that_no_runtime_gives_was_filled_in_by_nobody() {
+fn container_id_over_253_bytes_needs_filling() {
     for (length, expected) in [(253, false), (254, true)] {
         let id = json!(format!("containerd://{}", "a".repeat(length - 13)));
         let forged = with(
@@ -583,7 +583,7 @@ fn an_id_that_no_runtime_gives_was_filled_in_by_nobody() {
 }
 
 #[test]
-fn more_requests_of_a_pod_than_it_can_have_are_not_kept_waiting() {
+fn request_behind_64_others_of_its_pod_ends() {
     let other = |number: i64| {
         let other = with(
             request(),
@@ -623,7 +623,7 @@ fn more_requests_of_a_pod_than_it_can_have_are_not_kept_waiting() {
 }
 
 #[test]
-fn what_slipped_through_is_filled_in_or_refused() {
+fn request_past_the_webhook_is_filled_or_refused() {
     let mut slipped = request();
     slipped["metadata"]
         .as_object_mut()
@@ -647,7 +647,7 @@ fn what_slipped_through_is_filled_in_or_refused() {
 }
 
 #[test]
-fn without_daemons_a_request_ends_and_a_providers_own_is_left_to_it() {
+fn request_without_daemon_ends_except_for_provider() {
     let mut seen = snapshot(&request(), Some(pod("a")), Some(idle()));
     seen.gates = Gates::default().with(Gate::KruiseDaemon, false);
     assert!(round(&seen).1.message.contains("KruiseDaemon"));
@@ -814,7 +814,7 @@ fn blocked_names_what_does_not_pass_by_itself() {
 }
 
 #[test]
-fn whoever_is_behind_a_request_that_does_not_get_on_is_told() {
+fn request_behind_a_blocked_one_is_blocked() {
     let mut mine = snapshot(&request(), Some(pod("a")), Some(idle()));
     let older = with(
         with(recreating(), "/metadata/uid", json!("q")),
@@ -840,7 +840,7 @@ fn whoever_is_behind_a_request_that_does_not_get_on_is_told() {
 }
 
 #[test]
-fn the_pod_is_told_of_each_stop_once_and_of_a_hook_that_failed() {
+fn pod_gets_one_event_per_stop_and_failed_hook() {
     let mut answer = image(Some("Stopped"));
     answer["status"]["stoppedContainers"][0]["hookMessage"] = json!("ended with 1");
     let seen = snapshot(&recreating(), Some(pod("a")), Some(answer));

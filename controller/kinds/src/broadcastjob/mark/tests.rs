@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn an_entry_has_sixteen_bytes_in_a_list_and_is_read_again() {
+fn entry_takes_sixteen_bytes_and_is_read_back() {
     let (one, other) = (
         hash("6f0c1d2e-0000-4000-8000-000000000001"),
         hash("6f0c1d2e-0000-4000-8000-000000000002"),
@@ -25,7 +25,7 @@ fn an_entry_has_sixteen_bytes_in_a_list_and_is_read_again() {
 }
 
 #[test]
-fn what_is_no_entry_is_passed_over() {
+fn malformed_entries_are_ignored() {
     let odd = [
         "",
         "+",
@@ -42,7 +42,7 @@ fn what_is_no_entry_is_passed_over() {
 }
 
 #[test]
-fn hashes_of_ten_thousand_uids_differ_and_are_found_in_names() {
+fn hashes_of_uids_differ_and_are_found_in_names() {
     let all: BTreeSet<_> = (0..10_000).map(|n| hash(&format!("uid-{n}"))).collect();
     assert_eq!(all.len(), 10_000);
     for hash in all.iter().take(100) {

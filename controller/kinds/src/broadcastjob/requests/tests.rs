@@ -14,7 +14,7 @@ fn fits(spec: Value, allocatable: Value) -> bool {
 }
 
 #[test]
-fn a_node_must_have_what_the_pod_asks_for_when_it_is_empty() {
+fn node_fits_if_allocatable_covers_requests() {
     let asks = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
     let init = |cpu: &str, policy: Value| json!({"resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy});
     let has = || json!({"cpu": "2", "memory": "1Gi", "pods": "16"});
@@ -71,7 +71,7 @@ fn a_node_must_have_what_the_pod_asks_for_when_it_is_empty() {
 }
 
 #[test]
-fn a_node_that_takes_no_pod_or_has_not_said_what_it_has_is_too_small() {
+fn node_with_zero_or_no_allocatable_is_too_small() {
     assert!(!fits(json!({}), json!({"cpu": "2", "pods": "0"})));
     assert!(!fits(json!({}), json!({})));
 }

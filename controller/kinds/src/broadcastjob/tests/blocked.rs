@@ -31,7 +31,7 @@ fn refusal(verb: Verb, code: u16) -> Failure {
 }
 
 #[test]
-fn a_refused_creation_is_not_active_and_blocks_and_then_one_pod_is_tried() {
+fn refused_creation_blocks_and_retries_one_pod() {
     let mut world = World::new(3, json!({}));
     world.refuses = Some(refusal(Verb::Create, 403));
     world.settle();
@@ -55,7 +55,7 @@ fn a_refused_creation_is_not_active_and_blocks_and_then_one_pod_is_tried() {
 }
 
 #[test]
-fn a_name_that_is_anothers_blocks() {
+fn pod_name_of_another_owner_blocks() {
     let mut world = World::new(1, json!({}));
     world.refuses = Some(Failure {
         taken: true,
@@ -72,7 +72,7 @@ fn a_name_that_is_anothers_blocks() {
 }
 
 #[test]
-fn a_spec_that_makes_no_sense_blocks_and_names_the_field() {
+fn invalid_spec_blocks_and_names_the_field() {
     for (change, field) in [
         (
             json!({"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}),
@@ -103,7 +103,7 @@ fn a_spec_that_makes_no_sense_blocks_and_names_the_field() {
 }
 
 #[test]
-fn a_pod_without_a_node_blocks_after_a_minute_and_one_that_runs_unready_does_not() {
+fn unschedulable_pod_blocks_unready_pod_does_not() {
     let mut world = World::new(2, json!({}));
     world.settle();
     world.start(&world.pod_of("n0"));
@@ -146,7 +146,7 @@ fn nothing_is_done_while_a_pod_cannot_be_read() {
 }
 
 #[test]
-fn a_job_that_no_node_can_have_blocks_after_a_minute_and_says_why() {
+fn job_without_fitting_node_blocks_with_cause() {
     let asks =
         json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000"}}}]});
     for (spec, words) in [
@@ -188,7 +188,7 @@ fn a_job_that_no_node_can_have_blocks_after_a_minute_and_says_why() {
 }
 
 #[test]
-fn a_pause_by_a_failure_blocks_until_somebody_resumes_and_one_by_its_author_does_not() {
+fn pause_by_failure_blocks_pause_by_user_does_not() {
     let mut world = running(json!({"failurePolicy": {"type": "Pause"}}));
     world.edit_job(&json!({"spec": {"paused": true}}));
     world.settle();
@@ -227,7 +227,7 @@ fn a_pause_by_a_failure_blocks_until_somebody_resumes_and_one_by_its_author_does
 }
 
 #[test]
-fn a_parallelism_of_zero_is_what_the_nodes_wait_for() {
+fn nodes_wait_while_parallelism_is_zero() {
     let mut world = World::new(3, json!({"parallelism": 0}));
     world.settle();
     let plan = world.plan();

@@ -9,7 +9,7 @@ use super::super::simulation::World;
 use super::{all, condition, counts, is, running};
 
 #[test]
-fn a_failed_pod_fails_the_job_and_what_runs_is_deleted_while_what_has_ended_stays() {
+fn failed_pod_fails_job_and_deletes_running_pods() {
     let mut world = running(json!({}));
     world.finish(&world.pod_of("n0"), "Succeeded");
     world.finish(&world.pod_of("n1"), "Failed");
@@ -27,7 +27,7 @@ fn a_failed_pod_fails_the_job_and_what_runs_is_deleted_while_what_has_ended_stay
 }
 
 #[test]
-fn with_continue_the_job_is_completed_with_its_failures() {
+fn continue_policy_completes_job_with_failures() {
     let mut world = running(json!({"failurePolicy": {"type": "Continue"}}));
     world.finish(&world.pod_of("n1"), "Failed");
     all(&mut world, "Succeeded");
@@ -36,7 +36,7 @@ fn with_continue_the_job_is_completed_with_its_failures() {
 }
 
 #[test]
-fn a_pause_is_written_into_the_spec_and_to_resume_accepts_the_failures_so_far() {
+fn failure_pauses_spec_and_resume_accepts_failures() {
     let mut world = running(json!({"parallelism": 1, "failurePolicy": {"type": "Pause"}}));
     world.finish(&world.pod_of("n0"), "Failed");
     world.settle();
@@ -66,7 +66,7 @@ fn a_pause_is_written_into_the_spec_and_to_resume_accepts_the_failures_so_far() 
 }
 
 #[test]
-fn a_job_that_is_resumed_as_soon_as_it_is_paused_is_not_paused_again() {
+fn job_resumed_at_once_is_not_paused_again() {
     for loses_answer in [false, true] {
         let mut world = running(json!({"parallelism": 1, "failurePolicy": {"type": "Pause"}}));
         world.finish(&world.pod_of("n0"), "Failed");
@@ -89,7 +89,7 @@ fn a_job_that_is_resumed_as_soon_as_it_is_paused_is_not_paused_again() {
 }
 
 #[test]
-fn while_it_is_paused_pods_go_on_and_neither_the_deadline_nor_failures_are_judged() {
+fn paused_job_ignores_deadline_and_failures() {
     let mut world =
         running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
     world.edit_job(&json!({"spec": {"paused": true}}));
@@ -106,7 +106,7 @@ fn while_it_is_paused_pods_go_on_and_neither_the_deadline_nor_failures_are_judge
 }
 
 #[test]
-fn the_deadline_counts_from_the_start_whoever_decides() {
+fn deadline_counts_from_start_after_restart() {
     let mut world =
         running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
     world.pass(59);
@@ -129,7 +129,7 @@ fn the_deadline_counts_from_the_start_whoever_decides() {
 }
 
 #[test]
-fn a_pod_past_its_restart_limit_has_failed_and_is_stopped_once_that_is_written() {
+fn pod_past_restart_limit_fails_before_deletion() {
     let spec = json!({"failurePolicy": {"type": "Continue", "restartLimit": 2}, "template": {"spec": {"restartPolicy": "OnFailure"}}});
     let restarted = |a: i32, b: i32| json!({"status": {"containerStatuses": [{"name": "main", "restartCount": a}], "initContainerStatuses": [{"name": "i", "restartCount": b}]}});
     let mut world = running(spec.clone());
@@ -157,7 +157,7 @@ fn a_pod_past_its_restart_limit_has_failed_and_is_stopped_once_that_is_written()
 }
 
 #[test]
-fn a_finished_job_goes_with_its_ttl() {
+fn finished_job_is_deleted_after_its_ttl() {
     let mut world = running(json!({"completionPolicy": {"ttlSecondsAfterFinished": 30}}));
     all(&mut world, "Succeeded");
     world.settle();
@@ -172,7 +172,7 @@ fn a_finished_job_goes_with_its_ttl() {
 }
 
 #[test]
-fn the_next_node_waits_after_a_pod_has_ended() {
+fn next_node_waits_for_wait_after_node_annotation() {
     let mut world = World::new(3, json!({"parallelism": 1}));
     world
         .edit_job(&json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "30s"}}}));

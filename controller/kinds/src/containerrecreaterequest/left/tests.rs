@@ -61,7 +61,7 @@ fn only_requests_of_the_pods_namespace_have_entries() {
 }
 
 #[test]
-fn a_pod_is_back_in_service_when_its_request_has_gone_whoever_let_that_go() {
+fn pod_of_deleted_request_is_back_in_service() {
     let own = [entry(USER_AGENT, "default/demo")];
     let both = [
         entry(USER_AGENT, "default/demo"),

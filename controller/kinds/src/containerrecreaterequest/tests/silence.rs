@@ -3,7 +3,7 @@ use super::*;
 /// The daemon has stopped the container, and stops answering before it reports that the next one
 /// has lasted.
 #[test]
-fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_clock() {
+fn silence_counts_from_first_view_of_ready_container() {
     let lasting = |seconds: i64, id: &str| {
         let mut image = with(
             image(Some("Stopped")),
@@ -98,7 +98,7 @@ fn how_long_a_container_is_ready_is_counted_from_when_that_is_seen_and_no_other_
 /// The grace period of a restart for another cause, such as a changed environment, is unknown here;
 /// a stop for another request has that request's.
 #[test]
-fn a_stop_that_the_daemon_is_at_for_no_request_is_waited_for() {
+fn stop_that_has_not_begun_does_not_time_out() {
     let stopping = |request: &str, begun: bool| json!({"request": request, "container": "app", "containerID": "c://a", "phase": "Stopping", "begunAt": begun.then(|| ago(900))});
     let silent = Some("daemon has not responded for a long time");
     for (what, answers, expected) in [

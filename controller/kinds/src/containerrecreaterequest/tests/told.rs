@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn only_that_containers_have_stopped_may_wait_to_be_told() {
+fn only_container_stops_are_throttled() {
     let status = |phase: &str, app: Value, message: &str| -> ContainerRecreateRequestStatus {
         let states = json!([app, {"name": "side", "phase": "Pending"}]);
         serde_json::from_value(
@@ -64,7 +64,7 @@ fn only_that_containers_have_stopped_may_wait_to_be_told() {
 }
 
 #[test]
-fn late_stop_of_a_completed_request_is_told_at_once() {
+fn late_stop_of_completed_request_is_urgent() {
     let status = |phase: &str, killed: bool| -> ContainerRecreateRequestStatus {
         let states = [
             json!({"name": "app", "phase": phase, "isKilled": killed}),

@@ -19,7 +19,7 @@ fn news(spec: Value, annotations: &Value) -> News {
 }
 
 #[test]
-fn a_change_of_a_node_concerns_the_sets_whose_answer_changes() {
+fn node_change_concerns_sets_whose_fit_changes() {
     let in_zone = |zone: &str| json!({"template": {"spec": {"nodeSelector": {"zone": zone}}}});
     let (everywhere, here, there) = (json!({}), in_zone("a"), in_zone("b"));
     let rolling = json!({"updateStrategy": {"rollingUpdate": {"selector": {"matchLabels": {"canary": "yes"}}}}});
@@ -131,7 +131,7 @@ fn a_change_of_a_node_concerns_the_sets_whose_answer_changes() {
 }
 
 #[test]
-fn where_nodes_are_updated_zone_by_zone_only_their_zone_is_read() {
+fn with_topology_key_only_its_label_triggers() {
     let news = news(json!({}), &json!({UPDATE_TOPOLOGY_KEY: "zone"}));
     let as_before = node(&json!({}));
     for (labels, expected) in [
@@ -150,7 +150,7 @@ fn where_nodes_are_updated_zone_by_zone_only_their_zone_is_read() {
 
 /// The template that a rollout leaves nodes at may be for others than the set's own.
 #[test]
-fn where_nodes_keep_their_revision_whatever_may_keep_a_pod_away_is_news() {
+fn with_hold_revision_any_scheduling_change_triggers() {
     let tolerant = json!({"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}});
     let as_before = node(&json!({}));
     for (change, expected) in [
@@ -182,7 +182,7 @@ fn where_nodes_keep_their_revision_whatever_may_keep_a_pod_away_is_news() {
 }
 
 #[test]
-fn a_node_that_only_bears_pods_changes_nothing_until_it_is_to_have_one() {
+fn node_triggers_only_when_its_pod_placement_changes() {
     let news = news(json!({}), &json!({}));
     let taint = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
     let not_ready = json!({"spec": {"taints": taint}, "status": {"conditions": null}});
@@ -215,7 +215,7 @@ fn a_node_that_only_bears_pods_changes_nothing_until_it_is_to_have_one() {
 }
 
 #[test]
-fn of_fifty_sets_a_change_concerns_those_it_is_about() {
+fn node_change_concerns_matching_sets_of_fifty() {
     let sets: Vec<_> = (0..50)
         .map(|number| {
             news(

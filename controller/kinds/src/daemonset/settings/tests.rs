@@ -5,7 +5,7 @@ use super::super::simulation::World;
 use super::*;
 
 #[test]
-fn pods_that_are_ready_before_images_are_pulled_ahead_may_be_a_percentage_of_the_nodes() {
+fn predownload_threshold_accepts_percentage_of_nodes() {
     for (text, expected) in [("2", 2), ("30%", 3)] {
         let mut world = World::new(0, json!({}));
         world.annotate(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, text);

@@ -54,7 +54,7 @@ fn replace(world: &mut World, refused: &str) {
 }
 
 #[test]
-fn pods_that_a_node_refuses_again_and_again_are_told_of_until_one_runs() {
+fn repeatedly_refused_pods_block_until_one_runs() {
     let mut world = World::settled(2, json!({}));
     for times in 0..4 {
         refuse(&mut world);
@@ -89,7 +89,7 @@ fn pods_that_a_node_refuses_again_and_again_are_told_of_until_one_runs() {
 }
 
 #[test]
-fn a_set_that_no_node_fits_says_so_and_is_not_blocked() {
+fn set_without_fitting_node_is_not_blocked() {
     let mut world = World::settled(
         2,
         json!({"template": {"spec": {"nodeSelector": {"disk": "fast"}}}}),
@@ -109,7 +109,7 @@ fn a_set_that_no_node_fits_says_so_and_is_not_blocked() {
 }
 
 #[test]
-fn a_pod_whose_node_is_away_is_not_looked_for_in_its_log() {
+fn unready_node_is_named_as_cause_of_unready_pod() {
     let mut world = World::settled(2, json!({}));
     let (pod, since) = (world.pod_of("n1"), json!(world.now()));
     let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
@@ -137,7 +137,7 @@ fn a_pod_whose_node_is_away_is_not_looked_for_in_its_log() {
 }
 
 #[test]
-fn a_pod_that_a_hook_keeps_from_its_deletion_is_waited_for() {
+fn plan_waits_for_pod_with_unreleased_hook() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
     let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
     let mut world = World::settled(
@@ -173,7 +173,7 @@ fn find_no_room(world: &mut World) {
 }
 
 #[test]
-fn a_pod_that_has_ended_and_that_a_hook_keeps_from_its_deletion_is_told_of() {
+fn ended_pod_with_unreleased_hook_blocks() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
     let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
     let mut world = World::settled(
@@ -196,7 +196,7 @@ fn a_pod_that_has_ended_and_that_a_hook_keeps_from_its_deletion_is_told_of() {
 }
 
 #[test]
-fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
+fn host_port_with_surge_blocks() {
     let with_port = json!({"ports": [{"containerPort": 80, "hostPort": 8080}]});
     let on_host = json!({"ports": [{"containerPort": 9100}]});
     let table = [
@@ -291,7 +291,7 @@ fn set_image(world: &mut World, image: &str) {
 }
 
 #[test]
-fn a_port_of_the_host_hides_no_other_cause_and_is_told_of_only_where_a_second_pod_waits() {
+fn host_port_blocks_only_if_surge_pod_is_pending() {
     let mut world = surging(2);
     world.step();
     world.step();
@@ -337,7 +337,7 @@ fn a_port_of_the_host_hides_no_other_cause_and_is_told_of_only_where_a_second_po
 /// If the pods bypass the scheduler, the kubelet refuses the second pod, which is created
 /// repeatedly. Between two of them the problem is not solved.
 #[test]
-fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
+fn host_port_condition_stays_between_refused_pods() {
     let refuse_ports = |world: &mut World| {
         let is_new =
             |pod: &&Arc<Pod>| !pod.spec.node_name.is_empty() && &*pod.status.phase != "Running";
@@ -385,7 +385,7 @@ fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
 }
 
 #[test]
-fn a_set_whose_selector_overlaps_with_that_of_an_older_one_says_so_and_tells_it_once() {
+fn overlapping_selector_is_reported_once() {
     let world = World::settled(1, json!({}));
     let mut snapshot = world.snapshot();
     snapshot.overlapping = vec!["other".to_owned()];

@@ -42,7 +42,7 @@ fn evict(world: &mut World, node: &str) {
 }
 
 #[test]
-fn a_node_that_is_left_out_keeps_its_revision_with_the_annotation_alone() {
+fn excluded_node_keeps_revision_only_by_annotation() {
     let mut world = World::settled(4, rolling(&json!({"partition": 3})));
     roll_to(&mut world, "log:1");
     evict(&mut world, "n0");
@@ -57,7 +57,7 @@ fn a_node_that_is_left_out_keeps_its_revision_with_the_annotation_alone() {
 }
 
 #[test]
-fn a_node_that_loses_the_selected_label_goes_back() {
+fn node_without_the_selected_label_is_rolled_back() {
     let mut world = holding(3, &selector());
     select(&mut world, "n1", true);
     roll_to(&mut world, "log:1");
@@ -68,7 +68,7 @@ fn a_node_that_loses_the_selected_label_goes_back() {
 }
 
 #[test]
-fn a_pod_that_goes_back_and_is_held_by_a_hook_counts_once() {
+fn rolled_back_pod_with_hook_counts_once() {
     let mut fields = rolling(&json!({"maxUnavailable": 2, "selector": selector()["selector"]}));
     fields["template"] = json!({"metadata": {"labels": {"app": "log", "keep": "true"}}});
     let mut world = World::settled(5, fields);
@@ -94,7 +94,7 @@ fn a_pod_that_goes_back_and_is_held_by_a_hook_counts_once() {
 /// A rollback to the revision of left-out nodes: nothing happens to them, and their new pods have
 /// the same revision.
 #[test]
-fn a_canary_that_is_rolled_back_reaches_no_node_that_never_had_it() {
+fn rolled_back_canary_reaches_no_excluded_node() {
     for (fields, canary) in [
         (selector(), ["n0 1", "n1 0", "n2 0"]),
         (json!({"partition": 2}), ["n0 0", "n1 0", "n2 1"]),
@@ -124,7 +124,7 @@ fn a_canary_that_is_rolled_back_reaches_no_node_that_never_had_it() {
 }
 
 #[test]
-fn a_canary_that_loses_its_label_as_it_is_rolled_back_takes_no_other_along() {
+fn unlabelled_canary_stays_alone_after_rollback() {
     let mut world = holding(3, &selector());
     roll_to(&mut world, "log:1");
     select(&mut world, "n0", false);
@@ -136,7 +136,7 @@ fn a_canary_that_loses_its_label_as_it_is_rolled_back_takes_no_other_along() {
 }
 
 #[test]
-fn the_only_node_that_is_left_out_gets_no_canary_that_was_rolled_back() {
+fn only_excluded_node_gets_no_rolled_back_canary() {
     let mut world = holding(2, &selector());
     roll_to(&mut world, "log:1");
     roll_to(&mut world, "log:0");
@@ -145,7 +145,7 @@ fn the_only_node_that_is_left_out_gets_no_canary_that_was_rolled_back() {
 }
 
 #[test]
-fn after_a_rollback_of_the_canary_alone_the_others_keep_what_they_have() {
+fn rollback_of_the_canary_keeps_the_other_nodes() {
     let mut world = holding(3, &json!({}));
     roll_to(&mut world, "log:1");
     world.merge(&rolling(&selector()));
@@ -157,7 +157,7 @@ fn after_a_rollback_of_the_canary_alone_the_others_keep_what_they_have() {
 
 /// Nodes that are left out after the end of a rollout keep the update, and none goes back.
 #[test]
-fn a_partition_or_a_selector_after_the_end_of_a_rollout_takes_nothing_back() {
+fn partition_after_a_rollout_reverts_no_node() {
     for fields in [json!({"partition": 2}), json!({"partition": 3}), selector()] {
         let mut world = holding(3, &json!({}));
         roll_to(&mut world, "log:1");
@@ -176,7 +176,7 @@ fn a_partition_or_a_selector_after_the_end_of_a_rollout_takes_nothing_back() {
 
 /// One node that lags behind must not bring all others back to its revision.
 #[test]
-fn a_selector_after_the_end_takes_nothing_back_where_one_node_was_away() {
+fn selector_after_partial_rollout_reverts_no_node() {
     let mut world = holding(4, &json!({"partition": 1}));
     roll_to(&mut world, "log:1");
     world.merge(&rolling(
@@ -193,7 +193,7 @@ fn a_selector_after_the_end_takes_nothing_back_where_one_node_was_away() {
 }
 
 #[test]
-fn of_several_revisions_the_one_from_before_that_most_have_is_kept() {
+fn excluded_node_keeps_most_common_old_revision() {
     let mut world = holding(4, &selector());
     roll_to(&mut world, "log:1");
     select(&mut world, "n0", false);
@@ -207,7 +207,7 @@ fn of_several_revisions_the_one_from_before_that_most_have_is_kept() {
 /// The update may run on a node that does not match the old revision: no pod of the old revision is
 /// created there, and nothing waits for it.
 #[test]
-fn a_node_that_only_the_update_is_for_stays_empty_until_the_update_reaches_it() {
+fn node_that_fits_only_update_waits_for_partition() {
     let in_zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
     let terms =
         json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_zone]}});
@@ -283,7 +283,7 @@ fn a_node_that_only_the_update_is_for_stays_empty_until_the_update_reaches_it() 
 }
 
 #[test]
-fn a_node_that_comes_to_fit_the_revision_of_before_gets_it() {
+fn node_that_starts_to_fit_gets_the_old_revision() {
     let mut world = World::new(2, rolling(&json!({})));
     let taint = json!([{"key": "cp", "effect": "NoSchedule"}]);
     world.annotate(DAEMONSET_HOLD_REVISION, "true");
@@ -300,7 +300,7 @@ fn a_node_that_comes_to_fit_the_revision_of_before_gets_it() {
 
 /// A set that was one of Kubernetes' own has a number, and pods with that are updated.
 #[test]
-fn what_is_made_anew_of_the_revision_of_before_is_not_numbered_as_the_update() {
+fn recreated_old_pod_lacks_generation_of_the_update() {
     for labels in [json!({}), json!({"pod-template-generation": "4"})] {
         let mut world = World::settled(3, rolling(&json!({"partition": 2})));
         world.annotate(DAEMONSET_HOLD_REVISION, "true");
@@ -340,7 +340,7 @@ fn what_is_made_anew_of_the_revision_of_before_is_not_numbered_as_the_update() {
 
 /// The revisions that a node may get when it joins in the middle of a rollout.
 #[test]
-fn revisions_that_nodes_keep_are_those_of_its_pods_or_the_newest_where_there_are_none() {
+fn kept_revisions_are_those_of_pods_or_the_newest() {
     let mut world = holding(3, &json!({"partition": 2}));
     let of = |world: &World| {
         let snapshot = world.snapshot();

@@ -45,7 +45,7 @@ fn labels(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn pods_get_the_label_of_the_newest_of_two_and_then_the_other_goes() {
+fn pods_move_to_newest_duplicate_revision() {
     for kind in ["Standard", "InPlaceIfPossible"] {
         let fields = json!({"updateStrategy": {"rollingUpdate": {"rollingUpdateType": kind}}});
         let mut world = world(fields, 7);
@@ -86,7 +86,7 @@ fn pods_get_the_label_of_the_newest_of_two_and_then_the_other_goes() {
 }
 
 #[test]
-fn an_older_one_that_no_pod_names_goes_at_once() {
+fn unused_older_duplicate_is_deleted_at_once() {
     let mut world = world(json!({}), 0);
     let kept = labels(&world);
     assert_eq!(writes(&world.step()), ["deletes log-twin"]);
@@ -95,7 +95,7 @@ fn an_older_one_that_no_pod_names_goes_at_once() {
 }
 
 #[test]
-fn a_rollout_goes_on_from_pods_of_both() {
+fn rollout_continues_from_duplicate_revisions() {
     let mut world = world(json!({}), 7);
     let pod = world.pod_of("n1");
     world.label(&pod, LABEL, "twin");
@@ -111,7 +111,7 @@ fn a_rollout_goes_on_from_pods_of_both() {
 }
 
 #[test]
-fn a_controller_that_ends_between_two_writes_leaves_nothing_undone() {
+fn merge_completes_after_controller_restart() {
     // Of three labels, `written` were written, or all, and then some of the revisions deleted.
     for written in 0..=3 {
         let mut world = world(json!({}), 7);
@@ -135,7 +135,7 @@ fn a_controller_that_ends_between_two_writes_leaves_nothing_undone() {
 }
 
 #[test]
-fn an_update_that_is_under_way_is_proven_for_the_revision_that_is_kept() {
+fn running_update_is_proven_for_the_kept_revision() {
     let fields =
         json!({"updateStrategy": {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}}});
     let mut world = World::settled(1, fields);
@@ -168,8 +168,7 @@ fn an_update_that_is_under_way_is_proven_for_the_revision_that_is_kept() {
 }
 
 #[test]
-fn what_a_pod_names_that_is_not_the_sets_yet_or_in_a_grace_of_openkruise_stays_and_holds_nothing_up()
- {
+fn revision_of_foreign_or_grace_period_pod_stays() {
     type Edit = fn(&mut World, &str);
     let edits: [(&str, Edit); 2] = [
         ("another DaemonSet of this name has it", |world, pod| {
@@ -201,7 +200,7 @@ fn what_a_pod_names_that_is_not_the_sets_yet_or_in_a_grace_of_openkruise_stays_a
 }
 
 #[test]
-fn a_pod_that_is_being_deleted_holds_no_revision() {
+fn terminating_pod_keeps_no_revision() {
     let mut world = world(json!({}), 0);
     let pod = world.pod_of("n0");
     world.label(&pod, LABEL, "twin");

@@ -48,7 +48,7 @@ fn each_node_has_one_pod_and_the_status_counts_nodes() {
 }
 
 #[test]
-fn a_node_that_joins_gets_a_pod_and_one_that_goes_leaves_none() {
+fn joining_node_gets_pod_and_deleted_node_loses_it() {
     let mut world = World::settled(2, json!({}));
     world.add_node("n9");
     world.settle();
@@ -59,7 +59,7 @@ fn a_node_that_joins_gets_a_pod_and_one_that_goes_leaves_none() {
 }
 
 #[test]
-fn a_pod_that_waits_for_a_node_that_is_gone_goes() {
+fn pending_pod_of_deleted_node_is_deleted() {
     let mut world = World::settled(1, json!({}));
     world.add_node("n1");
     world.step();
@@ -69,7 +69,7 @@ fn a_pod_that_waits_for_a_node_that_is_gone_goes() {
 }
 
 #[test]
-fn a_taint_keeps_new_pods_away_and_one_of_no_execute_ends_those_that_run() {
+fn no_schedule_keeps_pods_no_execute_deletes_them() {
     let mut world = World::settled(2, json!({}));
     world.change_node("n0", &taint("NoSchedule"));
     world.settle();
@@ -91,7 +91,7 @@ fn a_taint_keeps_new_pods_away_and_one_of_no_execute_ends_those_that_run() {
 }
 
 #[test]
-fn a_label_that_the_template_asks_for_decides_and_its_loss_ends_the_pod() {
+fn node_selector_adds_and_deletes_pods() {
     let selects = json!({"template": {"spec": {"nodeSelector": {"zone": "a"}}}});
     let mut world = World::settled(2, selects);
     assert_eq!(world.images(), ["n0", "n1"]);
@@ -104,7 +104,7 @@ fn a_label_that_the_template_asks_for_decides_and_its_loss_ends_the_pod() {
 }
 
 #[test]
-fn a_cordoned_node_gets_its_pod_back_unless_the_annotation_leaves_it_out() {
+fn cordoned_node_gets_pod_unless_annotation_excludes() {
     let mut world = World::settled(2, json!({}));
     let cordon = |yes: bool| {
         let taints = if yes {
@@ -143,7 +143,7 @@ fn of_several_pods_on_a_node_the_oldest_stays() {
 }
 
 #[test]
-fn a_pod_that_ended_is_replaced_later_each_time_and_not_while_its_node_is_away() {
+fn ended_pod_is_replaced_with_backoff_on_ready_node() {
     for phase in ["Failed", "Succeeded"] {
         let mut world = World::settled(1, json!({}));
         let mut waits = Vec::new();
@@ -177,7 +177,7 @@ fn a_pod_that_ended_is_replaced_later_each_time_and_not_while_its_node_is_away()
 }
 
 #[test]
-fn pods_are_created_and_deleted_a_burst_at_a_time() {
+fn burst_replicas_limit_creations_and_deletions() {
     let mut world = World::new(5, json!({"burstReplicas": 2}));
     world.step();
     world.step();
@@ -198,7 +198,7 @@ fn pods_are_created_and_deleted_a_burst_at_a_time() {
 }
 
 #[test]
-fn partitioned_scaling_creates_by_name_as_far_as_the_partition_lets_it() {
+fn partitioned_scaling_creates_pods_up_to_partition() {
     let partition = |nodes: i32| json!({"updateStrategy": {"rollingUpdate": {"partition": nodes}}});
     for holds in ["false", "true"] {
         let mut world = World::new(4, json!({"scaleStrategy": {"partitionedScaling": true}}));
@@ -217,7 +217,7 @@ fn partitioned_scaling_creates_by_name_as_far_as_the_partition_lets_it() {
 }
 
 #[test]
-fn partitioned_scaling_keeps_no_node_empty_that_gets_the_revision_of_before() {
+fn partitioned_scaling_recreates_held_old_revision() {
     for (holds, expected) in [("false", "n0"), ("true", "n0 0")] {
         let fields = json!({"partition": 2});
         let mut world = World::settled(3, json!({"updateStrategy": {"rollingUpdate": fields}}));
@@ -232,7 +232,7 @@ fn partitioned_scaling_keeps_no_node_empty_that_gets_the_revision_of_before() {
 }
 
 #[test]
-fn nodes_that_partitioned_scaling_keeps_empty_use_up_no_budget() {
+fn nodes_empty_by_partitioned_scaling_use_no_budget() {
     let fields = json!({"scaleStrategy": {"partitionedScaling": true}, "updateStrategy": {"rollingUpdate": {"partition": 3}}});
     let mut world = World::settled(4, fields);
     assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"]);
@@ -245,7 +245,7 @@ fn nodes_that_partitioned_scaling_keeps_empty_use_up_no_budget() {
 
 /// The pod does not wait for the others, and they do not wait for it.
 #[test]
-fn a_deletion_that_was_asked_for_where_no_pod_belongs_costs_nothing() {
+fn requested_deletion_on_unfit_node_uses_no_budget() {
     for is_broken in [true, false] {
         let mut world = World::settled(3, json!({}));
         world.annotate(DAEMONSET_IGNORE_UNSCHEDULABLE, "true");
@@ -263,7 +263,7 @@ fn a_deletion_that_was_asked_for_where_no_pod_belongs_costs_nothing() {
 }
 
 #[test]
-fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
+fn hook_delays_each_deletion_and_replacement() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
     let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
     let mut world = World::settled(
@@ -309,7 +309,7 @@ fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
 /// On a node that is not ready no pod serves, so its pod costs no budget, and the failure of a new
 /// pod is not visible.
 #[test]
-fn a_revision_that_fails_reaches_no_node_that_is_away() {
+fn failing_revision_reaches_no_unready_node() {
     for (breaks, expected) in [
         (true, ["n0 0", "n1 0", "n2 0", "n3 0", "n4 0", "n5 1"]),
         (false, ["n0 0", "n1 (0)", "n2 (0)", "n3 0", "n4 0", "n5 1"]),

@@ -309,7 +309,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_no_node_has_a_pod_too_many_and_the_budget_holds(
+    fn random_changes_keep_pod_count_and_budget(
         changes in prop::collection::vec((change(), any::<bool>()), 1..60)
     ) {
         let mut world = World::settled(3, json!({}));

@@ -33,7 +33,7 @@ fn told(world: &World) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn it_goes_node_by_node_down_to_the_partition_and_leaves_the_pods_where_they_are() {
+fn restart_keeps_pods_and_stops_at_the_partition() {
     let mut world = world(json!({"rollingUpdateType": "InPlaceIfPossible", "partition": 2}));
     let before = told(&world);
     world.merge(&restarted("2026-11-26T12:00:00Z"));
@@ -65,7 +65,7 @@ fn it_goes_node_by_node_down_to_the_partition_and_leaves_the_pods_where_they_are
 }
 
 #[test]
-fn standard_makes_new_pods_as_for_any_change() {
+fn standard_update_replaces_pods_on_restart() {
     let mut world = world(json!({}));
     let before = told(&world);
     world.merge(&restarted("2026-11-26T12:00:00Z"));
@@ -81,7 +81,7 @@ fn standard_makes_new_pods_as_for_any_change() {
 }
 
 #[test]
-fn on_a_node_that_is_not_ready_no_restart_begins() {
+fn unready_node_starts_no_restart() {
     let mut world = world(json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 3}));
     world.set_ready("n1", false);
     world.merge(&restarted("2026-11-26T12:00:00Z"));

@@ -10,7 +10,7 @@ use crate::model::apiserver::set_condition;
 use crate::model::unknown;
 
 #[test]
-fn a_surge_makes_the_new_pod_before_the_old_one_goes() {
+fn surge_creates_new_pod_before_deleting_the_old() {
     let mut world = World::settled(3, rolling(json!({"maxSurge": 1})));
     world.set_image("log:1");
     let all = history(&mut world);
@@ -26,7 +26,7 @@ fn a_surge_makes_the_new_pod_before_the_old_one_goes() {
 }
 
 #[test]
-fn a_second_update_during_a_surge_leaves_at_most_two_pods_on_a_node() {
+fn second_update_during_surge_keeps_two_pods_at_most() {
     let mut world = World::settled(2, rolling(json!({"maxSurge": 2})));
     world.set_image("log:1");
     world.step();
@@ -48,7 +48,7 @@ fn a_second_update_during_a_surge_leaves_at_most_two_pods_on_a_node() {
 }
 
 #[test]
-fn a_node_that_is_away_takes_no_surge_where_it_does_not_count() {
+fn ignored_unready_node_uses_no_surge() {
     let mut fields = rolling(json!({"maxSurge": 1}));
     fields["lifecycle"] = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
     fields["template"] = json!({"metadata": {"labels": {"app": "log", "keep": "true"}}});
@@ -76,7 +76,7 @@ fn a_node_that_is_away_takes_no_surge_where_it_does_not_count() {
 }
 
 #[test]
-fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
+fn unready_node_keeps_both_surge_pods() {
     let mut world = World::settled(2, rolling(json!({"maxSurge": 1})));
     let two_of_last = |world: &mut World, image: &str| {
         world.set_image(image);
@@ -111,8 +111,7 @@ fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
 }
 
 #[test]
-fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its_kubelet_says_nothing()
- {
+fn unready_old_surge_pod_is_deleted_after_15_s() {
     for (told, rest) in [
         (Some(json!({"status": "False", "ago": 0})), 15),
         (Some(json!({"status": "False", "ago": 14})), 1),

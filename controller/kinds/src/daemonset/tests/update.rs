@@ -49,7 +49,7 @@ fn standard_replaces_pods_one_by_one_from_the_last_node() {
 }
 
 #[test]
-fn a_pod_that_goes_for_a_new_one_is_told_of_as_any_deletion() {
+fn replaced_pod_sends_successful_delete_event() {
     let mut world = World::settled(1, json!({}));
     world.set_image("log:1");
     world.step();
@@ -67,7 +67,7 @@ fn a_pod_that_goes_for_a_new_one_is_told_of_as_any_deletion() {
 }
 
 #[test]
-fn in_place_keeps_the_pods_and_replaces_what_has_no_gate() {
+fn in_place_keeps_pods_and_replaces_gateless_ones() {
     let mut world = World::settled(
         3,
         rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})),
@@ -88,7 +88,7 @@ fn in_place_keeps_the_pods_and_replaces_what_has_no_gate() {
 }
 
 #[test]
-fn a_partition_leaves_the_first_nodes_and_raised_it_takes_nothing_back() {
+fn partition_excludes_first_nodes_and_reverts_none() {
     for type_ in ["Standard", "InPlaceIfPossible"] {
         let mut world = World::settled(
             3,
@@ -119,7 +119,7 @@ fn a_selector_limits_the_update_to_its_nodes() {
 }
 
 #[test]
-fn paused_and_on_delete_update_nobody_and_a_deleted_pod_is_new() {
+fn paused_and_on_delete_update_only_deleted_pods() {
     for strategy in [
         json!({"type": "OnDelete"}),
         json!({"rollingUpdate": {"paused": true}}),
@@ -136,7 +136,7 @@ fn paused_and_on_delete_update_nobody_and_a_deleted_pod_is_new() {
 
 /// OpenKruise deletes every pod here, one round after the other (#1323).
 #[test]
-fn two_updates_within_min_ready_seconds_never_take_a_second_pod() {
+fn quick_updates_keep_one_pod_unavailable_at_most() {
     let mut world = World::settled(3, json!({"minReadySeconds": 10}));
     world.pass(20);
     world.settle();
@@ -157,7 +157,7 @@ fn two_updates_within_min_ready_seconds_never_take_a_second_pod() {
 }
 
 #[test]
-fn broken_pods_are_replaced_first_and_a_revision_that_fails_stops() {
+fn broken_pods_come_first_and_bad_revision_stops() {
     let mut world = World::settled(4, json!({}));
     let (a, b) = (world.pod_of("n0"), world.pod_of("n1"));
     world.break_pod(&a);
@@ -180,7 +180,7 @@ fn broken_pods_are_replaced_first_and_a_revision_that_fails_stops() {
 /// n0's pod is out of service by its own readiness gate, and uses maxUnavailable up: its own update
 /// needs no budget.
 #[test]
-fn a_pod_that_is_not_ready_holds_no_rollout_up() {
+fn unready_pod_delays_no_rollout() {
     for type_ in ["Standard", "InPlaceIfPossible"] {
         let mut fields = rolling(json!({"rollingUpdateType": type_}));
         fields["template"] =
@@ -206,7 +206,7 @@ fn a_pod_that_is_not_ready_holds_no_rollout_up() {
 /// n4 has the update, and fails by itself. Broken pods are repaired before other pods are updated,
 /// and at most maxUnavailable nodes get a revision that may be broken.
 #[test]
-fn a_revision_that_fails_gets_broken_pods_within_max_unavailable() {
+fn bad_revision_stays_within_max_unavailable() {
     let table = [
         (1, vec!["n0"], ["n0 0", "n1 0", "n2 0", "n3 0", "n4 1"]),
         (2, vec!["n0"], ["n0 (0)", "n1 0", "n2 0", "n3 0", "n4 1"]),
@@ -247,7 +247,7 @@ fn a_revision_that_fails_gets_broken_pods_within_max_unavailable() {
 }
 
 #[test]
-fn a_new_pod_on_a_node_that_is_away_keeps_no_broken_pod_from_its_repair() {
+fn new_pod_on_unready_node_delays_no_repair() {
     let mut world = World::settled(3, rolling(json!({"partition": 2})));
     world.set_image("log:1");
     world.settle();
@@ -261,7 +261,7 @@ fn a_new_pod_on_a_node_that_is_away_keeps_no_broken_pod_from_its_repair() {
 }
 
 #[test]
-fn a_node_that_is_away_uses_the_budget_up_and_blocked_names_it_and_the_remedy() {
+fn unready_node_uses_budget_and_blocked_names_it() {
     let mut world = World::settled(
         3,
         rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})),
@@ -293,7 +293,7 @@ fn a_node_that_is_away_uses_the_budget_up_and_blocked_names_it_and_the_remedy() 
 }
 
 #[test]
-fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
+fn impossible_prepull_is_reported_and_delays_nothing() {
     let mut world = World::settled(2, rolling(json!({})));
     world.annotate(PREPULL_ON_JOIN, "true");
     world.set_image("log:1");
@@ -324,7 +324,7 @@ fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
 }
 
 #[test]
-fn zone_by_zone_the_next_one_begins_when_the_first_is_done() {
+fn next_zone_begins_when_the_first_is_complete() {
     for fields in [json!({"maxUnavailable": 4}), json!({"maxSurge": 4})] {
         let mut world = World::settled(4, rolling(fields));
         for (node, zone) in [("n0", "b"), ("n1", "a"), ("n2", "b"), ("n3", "a")] {
@@ -350,7 +350,7 @@ fn zone_by_zone_the_next_one_begins_when_the_first_is_done() {
 }
 
 #[test]
-fn a_node_that_is_away_holds_its_zone_up_only_where_it_counts() {
+fn unready_node_delays_next_zone_unless_ignored() {
     let strategy = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 3});
     let mut world = World::settled(4, rolling(strategy));
     for (node, zone) in [("n0", "b"), ("n1", "a"), ("n2", "b"), ("n3", "a")] {
@@ -388,7 +388,7 @@ fn a_node_that_is_away_holds_its_zone_up_only_where_it_counts() {
 }
 
 #[test]
-fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
+fn unready_node_blocks_if_next_zone_waits_only_for_it() {
     type Course = fn(&mut World);
     let zones = [("n0", "b"), ("n1", "a"), ("n2", "b"), ("n3", "a")];
     let strategy = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 3});
@@ -449,7 +449,7 @@ fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
 }
 
 #[test]
-fn a_rollback_brings_the_old_revision_back_and_makes_none_anew() {
+fn rollback_reuses_the_old_revision() {
     let mut world = World::settled(2, json!({}));
     world.set_image("log:1");
     world.settle();
@@ -468,7 +468,7 @@ fn a_rollback_brings_the_old_revision_back_and_makes_none_anew() {
 }
 
 #[test]
-fn pods_of_kubernetes_own_daemonset_stay_where_its_generation_is_named() {
+fn named_generation_keeps_pods_of_native_daemonset() {
     let mut world = World::settled(2, json!({}));
     for pod in world.pods.values_mut() {
         pod["metadata"]["labels"]["controller-revision-hash"] = json!("native");
@@ -494,7 +494,7 @@ fn pods_of_kubernetes_own_daemonset_stay_where_its_generation_is_named() {
 /// Its owner references name v1alpha1 (#2520), its revisions have one label, and its templates have
 /// the field that Go never leaves out.
 #[test]
-fn a_set_of_openkruise_is_taken_over_without_a_write_at_rest_and_in_the_middle_of_a_rollout() {
+fn openkruise_set_is_adopted_without_a_write() {
     for partition in [0, 1] {
         let in_place = json!({"rollingUpdateType": "InPlaceIfPossible", "partition": partition});
         let mut world = World::settled(2, rolling(in_place));
@@ -526,7 +526,7 @@ fn a_set_of_openkruise_is_taken_over_without_a_write_at_rest_and_in_the_middle_o
 }
 
 #[test]
-fn as_long_as_another_set_of_its_name_has_a_pod_on_a_node_none_is_made_there() {
+fn node_with_pod_of_another_owner_gets_no_pod() {
     let mut world = World::settled(2, json!({}));
     let before: Vec<_> = world.pods.keys().cloned().collect();
     for pod in world.pods.values_mut() {
@@ -551,7 +551,7 @@ fn as_long_as_another_set_of_its_name_has_a_pod_on_a_node_none_is_made_there() {
 }
 
 #[test]
-fn orphans_are_taken_over_and_nothing_is_made_beside_them() {
+fn orphans_are_adopted_and_no_pod_is_created() {
     let mut world = World::settled(2, json!({}));
     for object in world.pods.values_mut().chain(world.revisions.values_mut()) {
         object["metadata"]["ownerReferences"] = json!([]);
@@ -568,7 +568,7 @@ fn orphans_are_taken_over_and_nothing_is_made_beside_them() {
 }
 
 #[test]
-fn the_revision_of_a_pod_that_is_left_is_waited_for_but_not_for_long() {
+fn adoption_waits_briefly_for_revision_of_orphan() {
     for is_deleted in [false, true] {
         let mut world = World::settled(2, json!({}));
         Arc::make_mut(&mut world.set).metadata.creation_timestamp = Some(Time(world.now()));

@@ -157,7 +157,7 @@ fn own_pods_and_those_of_others_count_together() {
 }
 
 #[test]
-fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
+fn silent_budget_blocks_max_unavailable_alone() {
     let silent = || vec![Err(Silence::of("does not exist: create it"))];
     let two = [("a", true), ("b", true)];
     let enough = status(
@@ -213,7 +213,7 @@ fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
 }
 
 #[test]
-fn while_own_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() {
+fn failed_count_keeps_view_of_settled_entries() {
     let known = || -> Result<Expected, Unknown> {
         Ok(Expected {
             total: 1,
@@ -318,7 +318,7 @@ fn budgets_that_may_hold_the_same_pods_are_named() {
 }
 
 #[test]
-fn whoever_reads_no_other_cluster_names_those_that_share_pods_as_was_told_last() {
+fn explain_names_shared_budgets_from_the_status() {
     let others = [
         BRINGS(2, 2),
         BRINGS(0, 2),
@@ -353,7 +353,7 @@ fn whoever_reads_no_other_cluster_names_those_that_share_pods_as_was_told_last()
 }
 
 #[test]
-fn that_more_pods_are_counted_already_or_fewer_expected_already_is_told_at_once() {
+fn more_shared_pods_or_fewer_expected_are_urgent() {
     let told = |(pods, expected): (usize, usize)| {
         let mut one = snapshot(
             json!({"minAvailable": 1}),
@@ -380,7 +380,7 @@ fn that_more_pods_are_counted_already_or_fewer_expected_already_is_told_at_once(
 }
 
 #[test]
-fn a_native_budget_is_kept_with_what_is_left_to_own_pods() {
+fn native_budget_gets_minimum_of_own_pods() {
     let step = |snapshot: &Snapshot| {
         let plan = decide(snapshot, now());
         plan.stages
@@ -420,7 +420,7 @@ fn a_native_budget_is_kept_with_what_is_left_to_own_pods() {
 }
 
 #[test]
-fn what_was_taken_back_is_counted_at_once_and_a_newer_view_of_the_same_is_no_change() {
+fn recount_after_release_is_urgent() {
     let mut one = snapshot(
         json!({"minAvailable": 1}),
         Value::Null,
@@ -455,7 +455,7 @@ fn what_was_taken_back_is_counted_at_once_and_a_newer_view_of_the_same_is_no_cha
 // The finalizer comes first, then the floor in the status. They are removed in the opposite order,
 // after the time that the floor was valid for.
 #[test]
-fn a_floor_binds_from_before_it_is_told_until_nobody_counts_on_it() {
+fn floor_binds_before_its_report_until_lease_expiry() {
     let three = [("a", true), ("b", true), ("c", true)];
     let minute = Duration::from_secs(60);
     let told = json!({"observedGeneration": 1, "floor": {"pods": 2, "leaseSeconds": 60}});

@@ -56,7 +56,7 @@ fn released(pod: &Value) -> Option<Released> {
 }
 
 #[test]
-fn the_containers_of_an_injected_pod_start_one_priority_after_the_other() {
+fn injected_containers_start_by_priority() {
     let first = released(&ordered(0)).unwrap();
     assert_eq!(
         first,
@@ -81,7 +81,7 @@ fn the_containers_of_an_injected_pod_start_one_priority_after_the_other() {
 }
 
 #[test]
-fn pods_of_our_workloads_and_those_that_nobody_injected_or_that_end_are_left_alone() {
+fn workload_uninjected_and_deleted_pods_are_ignored() {
     for (path, value) in [
         (
             "/metadata/ownerReferences/0",
@@ -111,7 +111,7 @@ fn gated() -> Value {
 }
 
 #[test]
-fn a_gate_that_nobody_has_opened_or_closed_is_opened_as_the_pod_was_seen() {
+fn unset_readiness_gate_is_opened_at_seen_version() {
     let plan = decided(&gated());
     let [
         Action::PatchPodStatus {
@@ -136,7 +136,7 @@ fn a_gate_that_nobody_has_opened_or_closed_is_opened_as_the_pod_was_seen() {
 }
 
 #[test]
-fn a_gate_that_somebody_sees_to_is_left_alone() {
+fn gate_set_absent_or_of_workload_pod_is_ignored() {
     let ours = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "s", "uid": "s", "controller": true});
     for (path, value) in [
         (
@@ -161,7 +161,7 @@ fn a_gate_that_somebody_sees_to_is_left_alone() {
 }
 
 #[test]
-fn what_starts_first_goes_first_and_the_gate_follows() {
+fn container_start_precedes_readiness_gate() {
     let mut pod = ordered(0);
     pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
     assert!(released(&pod).is_some());
@@ -173,7 +173,7 @@ fn what_starts_first_goes_first_and_the_gate_follows() {
 }
 
 #[test]
-fn the_gate_of_a_jobs_pod_is_opened_and_its_containers_are_the_jobs_matter() {
+fn job_pod_gets_open_gate_but_no_container_start() {
     let mut pod = ordered(0);
     pod["metadata"]["ownerReferences"][0] = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob", "name": "j", "uid": "j", "controller": true});
     assert_eq!(decided(&pod), Plan::default());
@@ -189,7 +189,7 @@ fn the_gate_of_a_jobs_pod_is_opened_and_its_containers_are_the_jobs_matter() {
 }
 
 #[test]
-fn leftover_goes_when_replaced_and_awaited_by_no_budget() {
+fn replaced_leftover_is_deleted_when_no_budget_waits() {
     let leftover = read(&json!({
         "metadata": {
             "namespace": "default", "name": "web-1", "uid": "0123456789",

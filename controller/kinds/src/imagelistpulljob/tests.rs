@@ -187,7 +187,7 @@ fn each_image_has_a_job_and_the_status_sums_them_up() {
 }
 
 #[test]
-fn a_list_that_ended_rests_until_its_time_is_over() {
+fn finished_list_is_deleted_after_its_ttl() {
     let mut world =
         World::new(json!({"images": ["a:1"], "completionPolicy": {"ttlSecondsAfterFinished": 50}}));
     world.step();
@@ -207,7 +207,7 @@ fn a_list_that_ended_rests_until_its_time_is_over() {
 }
 
 #[test]
-fn one_that_never_ends_counts_and_goes_on() {
+fn endless_list_counts_and_creates_further_jobs() {
     let mut world = World::new(json!({"images": ["a:1"], "completionPolicy": {"type": "Never"}}));
     world.step();
     world.job("a:1", [2, 0, 2, 0]);
@@ -284,7 +284,7 @@ fn a_job_of_openkruise_is_taken_over_and_a_second_one_dropped() {
 }
 
 #[test]
-fn a_job_that_is_going_is_waited_for() {
+fn list_waits_for_terminating_job() {
     let mut world = World::new(json!({"images": ["a:1"]}));
     world.step();
     let name = world.jobs.keys().next().unwrap().clone();

@@ -142,7 +142,7 @@ proptest! {
     /// The same if every plan is based on an old view: the apiserver's preconditions keep it
     /// harmless.
     #[test]
-    fn an_old_view_does_no_harm(changes in prop::collection::vec(change(), 1..20), parallelism in 1usize..3) {
+    fn stale_snapshot_leaves_no_entries(changes in prop::collection::vec(change(), 1..20), parallelism in 1usize..3) {
         let mut world = World::new(4);
         world.create("a", &json!({"parallelism": parallelism}));
         for change in &changes {

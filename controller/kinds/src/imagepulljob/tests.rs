@@ -78,7 +78,7 @@ fn nodes_are_asked_so_many_at_a_time() {
 
 /// The clock of the controller that began the job was ahead.
 #[test]
-fn the_longest_deadline_from_a_time_to_come_is_no_panic() {
+fn longest_deadline_from_future_start_does_not_panic() {
     let mut world = World::new(1);
     world.create(
         "job",
@@ -96,7 +96,7 @@ fn the_longest_deadline_from_a_time_to_come_is_no_panic() {
 }
 
 #[test]
-fn failed_nodes_are_named_and_told_once() {
+fn failed_nodes_are_named_with_one_event_each() {
     let mut world = World::new(5);
     for node in ["n3", "n1"] {
         world.daemons.insert(node.to_owned(), Daemon::Fails);
@@ -118,7 +118,7 @@ fn failed_nodes_are_named_and_told_once() {
 }
 
 #[test]
-fn many_failures_are_no_flood() {
+fn many_failures_send_five_events_at_most() {
     let mut world = World::new(8);
     world
         .daemons
@@ -239,7 +239,7 @@ fn entries_go_when_their_time_is_over_and_not_before_the_job() {
 }
 
 #[test]
-fn a_job_that_never_ends_serves_new_nodes_and_comes_again_every_day() {
+fn endless_job_serves_new_nodes_and_pulls_daily() {
     let mut world = World::new(2);
     world.create("job", &json!({"completionPolicy": {"type": "Never"}}));
     world.run(10);
@@ -268,7 +268,7 @@ fn a_job_that_never_ends_serves_new_nodes_and_comes_again_every_day() {
 }
 
 #[test]
-fn an_image_that_was_pulled_before_is_asked_for_anew() {
+fn second_job_pulls_image_again() {
     let mut world = World::new(1);
     world.create("first", &json!({}));
     world.run(5);
@@ -375,7 +375,7 @@ fn pull_limits_follow_the_jobs_that_are_there() {
 }
 
 #[test]
-fn a_daemon_that_missed_the_gap_does_not_answer_for_the_past() {
+fn report_of_earlier_version_does_not_count() {
     let mut world = World::new(1);
     world.create("job", &json!({}));
     world.run(5);
@@ -438,7 +438,7 @@ fn a_deleted_job_takes_its_entries_along_and_no_others() {
 }
 
 #[test]
-fn jobs_that_are_deleted_together_leave_a_node_with_one_write() {
+fn entries_of_deleted_jobs_leave_in_one_write() {
     let mut world = World::new(1);
     for name in ["a", "b", "c", "stays"] {
         world.create(name, &json!({"image": format!("{name}:1")}));
@@ -496,7 +496,7 @@ fn a_job_stays_until_every_entry_is_gone() {
 }
 
 #[test]
-fn a_job_that_could_not_be_protected_asks_nobody() {
+fn job_without_finalizer_requests_no_pull() {
     let mut world = World::new(2);
     world.create("job", &json!({"parallelism": 2}));
     let old = world.snapshot("job");
@@ -638,7 +638,7 @@ fn a_namespace_with_its_share_of_a_nodeimage_is_named() {
 }
 
 #[test]
-fn only_what_matters_wakes_a_job() {
+fn only_phase_version_and_labels_wake_a_job() {
     let mut world = World::new(1);
     world.create("job", &json!({}));
     world.step("job");

@@ -60,7 +60,7 @@ fn taken(plan: &Plan) -> Option<(&Value, &Event)> {
 }
 
 #[test]
-fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever_is_said() {
+fn taint_is_removed_after_first_pulls_or_timeout() {
     let ours = [taint(IMAGES_NOT_READY, "NoSchedule")];
     let synced = |status: &str, message: &str| json!({"desired": 1, "firstSyncStatus": {"status": status, "message": message}});
     let listed = json!({"firstPullsListed": true, "images": {"web": {"tags": [{"tag": "1"}, {"tag": "2"}]}}});
@@ -273,7 +273,7 @@ fn patience_grows_with_namespaces_waited_for() {
 }
 
 #[test]
-fn of_all_taints_only_those_two_go_and_the_others_stay_as_they_are() {
+fn only_image_taints_are_removed() {
     let others = [
         json!({"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}),
         json!({"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}),
@@ -303,7 +303,7 @@ fn of_all_taints_only_those_two_go_and_the_others_stay_as_they_are() {
 }
 
 #[test]
-fn many_images_that_are_open_are_counted() {
+fn wait_names_three_open_images_and_counts_the_rest() {
     let tags: Vec<_> = (0..9).map(|n| json!({"tag": n.to_string()})).collect();
     let spec = json!({"firstPullsListed": true, "images": {"web": {"tags": tags}}});
     let plan = decided(
@@ -320,7 +320,7 @@ fn many_images_that_are_open_are_counted() {
 }
 
 #[test]
-fn heartbeats_and_other_nodes_wake_nobody() {
+fn heartbeats_and_untainted_nodes_are_ignored() {
     let (ours, other) = (
         taint(IMAGES_NOT_READY, "NoSchedule"),
         taint("dedicated", "NoSchedule"),
@@ -376,7 +376,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_taints_there_are_the_others_stay_in_their_order(
+    fn other_taints_keep_their_order(
         all in prop::collection::vec((prop::sample::select(vec![IMAGES_NOT_READY, IMAGES_NOT_READY_AT_STARTUP, "a", "b/c"]),
             prop::sample::select(vec!["NoSchedule", "NoExecute", "PreferNoSchedule"])), 0..8)
     ) {

@@ -255,7 +255,7 @@ fn labels_are_the_nodes() {
 }
 
 #[test]
-fn only_some_changes_of_a_node_matter() {
+fn only_labels_uid_readiness_and_taints_trigger() {
     let old = node(&json!({"a": "1"}));
     let decoded = |node: &Value| serde_json::from_value::<Node>(node.clone()).unwrap();
     let mut beat = old.clone();
@@ -325,7 +325,7 @@ fn owners_that_are_gone_are_dropped() {
 }
 
 #[test]
-fn what_a_job_asked_for_stays_while_the_job_cannot_be_read() {
+fn entry_of_unreadable_job_stays() {
     let spec = json!({"images": {"app": {"tags": [
         {"tag": "1", "ownerReferences": [owner("odd")], "pullPolicy": {"ttlSecondsAfterFinished": 1}},
         {"tag": "2", "ownerReferences": [owner("gone")]},
@@ -346,7 +346,7 @@ fn what_a_job_asked_for_stays_while_the_job_cannot_be_read() {
 }
 
 #[test]
-fn the_last_of_a_namespace_takes_its_secrets_along() {
+fn last_entry_of_a_namespace_removes_its_secrets() {
     let secret = |namespace: &str| json!({"namespace": namespace, "name": "s"});
     let spec = json!({"images": {"app": {
         "pullSecrets": [secret("default"), secret("mine"), secret("other")],
@@ -472,7 +472,7 @@ fn finished_entries_go_after_their_time() {
 }
 
 #[test]
-fn everything_at_once_is_one_patch() {
+fn all_changes_are_one_patch() {
     let spec =
         json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("gone")]}]}}});
     let mut snapshot = snapshot(

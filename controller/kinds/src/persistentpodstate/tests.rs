@@ -48,7 +48,7 @@ fn on(node: &str) -> Value {
 }
 
 #[test]
-fn a_record_is_taken_when_a_pod_is_ready_and_dropped_when_nothing_takes_its_place() {
+fn record_starts_with_ready_pod_and_ends_with_ordinal() {
     let set = |replicas| Target::Set(Some(Ordinals::new(0, replicas, [])));
     let ready = || vec![pod("db-0", "n1", "True")];
     let old = || json!({"db-0": on("n2"), "db-5": on("n2")});
@@ -215,7 +215,7 @@ fn planned(
 }
 
 #[test]
-fn annotations_make_change_and_delete_what_the_workload_owns_and_nothing_else() {
+fn annotations_manage_only_owned_objects() {
     let asks = |topology: &str| {
         set(json!({
             "kruise.io/auto-generate-persistent-pod-state": "true",
@@ -266,7 +266,7 @@ fn annotations_make_change_and_delete_what_the_workload_owns_and_nothing_else() 
 }
 
 #[test]
-fn records_of_a_set_that_is_gone_become_those_of_the_one_that_has_its_pods() {
+fn records_of_deleted_native_set_move_to_successor() {
     let asks = || {
         set(
             json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "zone"}),
@@ -312,7 +312,7 @@ fn records_of_a_set_that_is_gone_become_those_of_the_one_that_has_its_pods() {
 }
 
 #[test]
-fn of_two_workloads_of_one_name_that_both_ask_the_first_has_it() {
+fn first_of_two_workloads_of_one_name_gets_records() {
     let asking = || {
         let annotations = json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "host"});
         let set = set(annotations).unwrap();
@@ -345,8 +345,7 @@ fn of_two_workloads_of_one_name_that_both_ask_the_first_has_it() {
 }
 
 #[test]
-fn records_wait_for_what_pins_and_for_the_older_object_and_outlive_a_workload_whose_pods_are_there()
-{
+fn records_wait_for_pinning_and_outlive_the_workload() {
     let ready = || vec![pod("db-0", "n1", "True")];
     let set = || Target::Set(Some(Ordinals::new(0, 1, [])));
     let base = || Snapshot {
@@ -425,7 +424,7 @@ fn records_wait_for_what_pins_and_for_the_older_object_and_outlive_a_workload_wh
 }
 
 #[test]
-fn records_end_where_an_object_would_be_too_large() {
+fn records_stop_at_the_size_limit_of_objects() {
     let long = "x".repeat(4096);
     let pods: Vec<_> = (0..400)
         .map(|n| pod(&format!("db-{n}"), "n1", "True"))
@@ -454,7 +453,7 @@ fn records_end_where_an_object_would_be_too_large() {
 }
 
 #[test]
-fn a_pod_that_comes_back_elsewhere_is_told_with_the_cause() {
+fn moved_pod_sends_event_with_cause() {
     let snapshot = |pinned: bool, recorded: &str| {
         let mut pod = (*pod("db-0", "n1", "True")).clone();
         if !pinned {
@@ -547,7 +546,7 @@ fn unpinned_pods_of_protected_namespaces_warn() {
 }
 
 #[test]
-fn explain_says_of_each_pod_where_it_was_and_how_the_next_is_pinned() {
+fn explain_names_last_node_and_pinning_of_each_pod() {
     let preferred = json!([{"weight": 7, "preference": {"keys": ["x"]}}]);
     let records = json!({"db-0": {"nodeName": "n1", "nodeTopologyLabels": {"host": "n1", "x": "y"}}, "db-1": on("n9")});
     let snapshot = Snapshot {

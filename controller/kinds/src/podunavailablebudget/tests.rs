@@ -86,7 +86,7 @@ fn numbers(status: &PodUnavailableBudgetStatus) -> [i32; 4] {
 }
 
 #[test]
-fn pods_are_counted_without_those_that_were_granted() {
+fn count_excludes_pods_allowed_to_disrupt() {
     let five = [
         ("a", true),
         ("b", true),
@@ -129,7 +129,7 @@ fn pods_are_counted_without_those_that_were_granted() {
 }
 
 #[test]
-fn what_is_settled_or_late_leaves_the_ledger_and_what_the_peer_reads() {
+fn settled_and_late_entries_leave_ledger_and_status() {
     let mut snapshot = snapshot(
         json!({"maxUnavailable": 2}),
         evicted(&["a", "gone"]),
@@ -146,7 +146,7 @@ fn what_is_settled_or_late_leaves_the_ledger_and_what_the_peer_reads() {
 }
 
 #[test]
-fn a_pod_that_was_to_go_and_is_still_there_is_told_when_nothing_can_come_of_it() {
+fn allowed_pod_that_stays_sends_not_deleted_event() {
     let pods = [("a", true), ("b", true), ("c", true)];
     let told = |seen_for: [u64; 3], entries: &[&str]| {
         let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(entries), 3, &pods);
@@ -172,7 +172,7 @@ fn a_pod_that_was_to_go_and_is_still_there_is_told_when_nothing_can_come_of_it()
 }
 
 #[test]
-fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
+fn disruptions_of_openkruise_are_charged_until_late() {
     let at = |seconds: i64| json!(now() + SignedDuration::from_secs(seconds));
     let left = json!({
         "observedGeneration": 1, "disruptedPods": {"a": at(-5), "c": at(-5), "gone": at(-5)},
@@ -201,7 +201,7 @@ fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
 }
 
 #[test]
-fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
+fn budget_without_count_is_blocked_and_allows_nothing() {
     let told = |snapshot: &Snapshot| {
         let next = status(snapshot, now());
         let blocked = next
@@ -322,7 +322,7 @@ fn min_available_as_a_number_needs_no_total() {
 }
 
 #[test]
-fn while_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() {
+fn failed_count_keeps_view_of_settled_entries() {
     let known = || -> Result<Expected, Unknown> {
         Ok(Expected {
             total: 1,
@@ -365,7 +365,7 @@ fn while_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() 
 }
 
 #[test]
-fn an_annotation_that_was_written_past_the_webhook_blocks_with_its_name_value_and_remedy() {
+fn invalid_annotation_blocks_with_value_and_remedy() {
     for (key, value, says) in [
         (
             "pub.kruise.io/protect-total-replicas",
@@ -411,7 +411,7 @@ fn an_annotation_that_was_written_past_the_webhook_blocks_with_its_name_value_an
 }
 
 #[test]
-fn the_same_numbers_by_a_newer_view_are_no_change() {
+fn newer_view_with_equal_numbers_changes_no_status() {
     let mut snapshot = snapshot(
         json!({"maxUnavailable": 1}),
         Value::Null,
@@ -432,7 +432,7 @@ fn the_same_numbers_by_a_newer_view_are_no_change() {
 }
 
 #[test]
-fn it_is_looked_at_again_when_an_entry_expires() {
+fn budget_requeues_when_an_entry_expires() {
     let mut snapshot = snapshot(
         json!({"maxUnavailable": 2}),
         evicted(&["a"]),

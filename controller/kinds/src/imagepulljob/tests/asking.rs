@@ -20,7 +20,7 @@ fn says(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
-fn a_job_is_protected_once_and_beside_the_finalizers_of_others() {
+fn finalizer_is_added_once_beside_others() {
     let table = [
         (json!(null), Some(json!([PROTECTION]))),
         (json!(["x.io/y"]), Some(json!(["x.io/y", PROTECTION]))),
@@ -54,7 +54,7 @@ fn a_job_is_protected_once_and_beside_the_finalizers_of_others() {
 }
 
 #[test]
-fn only_so_many_of_those_who_pull_are_named() {
+fn plan_names_twenty_pulling_nodes_at_most() {
     for (parallelism, named, more) in [
         (19, 19, None),
         (20, 20, None),
@@ -97,7 +97,7 @@ fn only_so_many_of_those_who_pull_are_named() {
 }
 
 #[test]
-fn the_end_by_a_deadline_says_how_many_are_not_done() {
+fn deadline_event_counts_unfinished_nodes() {
     let mut world = World::new(5);
     world.daemons.insert("n1".to_owned(), Daemon::Fails);
     for node in ["n2", "n3"] {
@@ -132,7 +132,7 @@ fn entries_for_another_image_of_the_same_tag_go_as_well() {
 }
 
 #[test]
-fn an_entry_that_is_wanted_stays_where_a_stray_goes() {
+fn stray_entries_are_removed_and_wanted_ones_stay() {
     let mut world = World::new(1);
     world.create("job", &json!({}));
     world.step("job");
@@ -153,7 +153,7 @@ fn an_entry_that_is_wanted_stays_where_a_stray_goes() {
 }
 
 #[test]
-fn the_message_says_how_far_it_is_and_what_holds_it_up() {
+fn message_names_progress_and_cause_of_wait() {
     let message = |world: &World| world.status("job").message;
     let mut world = World::new(3);
     world.daemons.insert("n0".to_owned(), Daemon::Fails);

@@ -155,7 +155,7 @@ fn a_job_without_nodes_completes_and_says_so() {
 }
 
 #[test]
-fn nonsense_is_refused_once_and_named() {
+fn invalid_spec_is_refused_once_with_field() {
     let digest = json!({"image": "app@sha256:1"});
     for (spec, says) in [
         (digest, "spec.image: \"app@sha256:1\" is no image reference"),

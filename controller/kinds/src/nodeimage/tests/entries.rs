@@ -45,7 +45,7 @@ fn after_with(
 }
 
 #[test]
-fn the_owner_of_an_entry_by_hand_is_the_nodeimage_itself() {
+fn manual_entry_is_owned_by_the_nodeimage() {
     let spec = json!({"images": {"app": {"tags": [{"tag": "1"}]}}});
     let entry = &after(&spec, &json!({}), ImagePullPolicy::IfNotPresent, &[])["tags"][0];
     let node = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "name": "n1", "uid": "image"});
@@ -83,7 +83,7 @@ fn each_secret_is_there_once() {
 }
 
 #[test]
-fn another_round_begins_for_what_is_over_or_is_to_be_asked_anew() {
+fn version_rises_for_finished_pull_or_policy_always() {
     let spec = json!({"images": {"app": {"tags": [{"tag": "1", "version": 2, "ownerReferences": [owner("other")]}]}}});
     let status = |phase: &str, version: i64| {
         let tags = json!([{"tag": "1", "phase": phase, "version": version}]);
@@ -110,7 +110,7 @@ fn another_round_begins_for_what_is_over_or_is_to_be_asked_anew() {
 }
 
 #[test]
-fn nobody_is_cut_short_by_who_asks_besides() {
+fn shared_entry_has_longest_limits_of_its_owners() {
     let first = json!({
         "timeoutSeconds": 90, "backoffLimit": 1, "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 7,
     });
@@ -127,7 +127,7 @@ fn nobody_is_cut_short_by_who_asks_besides() {
 }
 
 #[test]
-fn a_node_is_given_up_when_it_has_had_all_its_tries_and_ten_minutes_more() {
+fn node_times_out_ten_minutes_after_all_tries() {
     let limits = |more: Value| {
         let mut limits = json!({"timeoutSeconds": 60, "backoffLimit": 2});
         crate::model::apiserver::merge(&mut limits, &more);
@@ -221,7 +221,7 @@ fn a_node_is_given_up_when_it_has_had_all_its_tries_and_ten_minutes_more() {
 }
 
 #[test]
-fn a_sandbox_config_is_its_tags_and_of_the_one_who_began_the_pull() {
+fn sandbox_config_is_per_tag_and_of_the_pull_owner() {
     let sandbox = |value: &str| json!({"annotations": {"from": value}});
     let entry = |own: Value| {
         let mut tag = json!({"tag": "1", "ownerReferences": [owner("other")]});

@@ -55,7 +55,7 @@ pub(super) fn listed(uid: &str) -> Value {
 }
 
 #[test]
-fn pods_that_only_the_node_can_judge_are_listed_until_they_are_settled() {
+fn pods_are_listed_until_their_update_is_settled() {
     let seen = json!({"inspectedPods": [{"uid": "p", "containers": [
         {"name": "main", "containerID": "containerd://b", "image": "same:2"},
     ]}]});
@@ -174,7 +174,7 @@ fn moved(namespace: &str, pod: &Pod) -> Arc<Pod> {
 }
 
 #[test]
-fn pods_of_one_namespace_leave_room_for_those_of_another_however_large_their_records_are() {
+fn each_namespace_has_its_share_of_inspect_pods() {
     let uids: Vec<&'static str> = (0..40).map(|n| &*format!("{n:03}").leak()).collect();
     let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
     snapshot.pods = uids
@@ -233,7 +233,7 @@ fn with_record(uid: &'static str, record: &Value) -> Arc<Pod> {
 }
 
 #[test]
-fn a_pod_with_too_many_variables_is_left_out_and_an_event_says_so() {
+fn pod_with_too_many_variables_is_left_out_with_event() {
     let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
     snapshot.pods = vec![with_variables("bounded", 64, 10), pod(&ASKS)];
     let asked = |plan: &Plan| -> Vec<String> {
@@ -268,7 +268,7 @@ fn a_pod_with_too_many_variables_is_left_out_and_an_event_says_so() {
 }
 
 #[test]
-fn the_daemon_is_asked_to_end_a_container_by_its_id_until_another_runs() {
+fn restart_names_container_id_until_next_one_runs() {
     let mut snapshot = snapshot(None, Some(image(&fake(), &json!({}), &json!(null))));
     snapshot.pods = vec![with_restart("p", "c1")];
     let asked = &patch(&snapshot)["spec"]["inspectPods"][0]["env"];
@@ -287,7 +287,7 @@ fn the_daemon_is_asked_to_end_a_container_by_its_id_until_another_runs() {
 }
 
 #[test]
-fn a_nodeimage_stays_within_its_bytes_and_those_asked_about_stay() {
+fn nodeimage_is_bounded_and_keeps_listed_pods() {
     let uids: Vec<&'static str> = (0..100).map(|n| &*format!("{n:03}").leak()).collect();
     let spec = json!({"inspectPods": [listed("099")]});
     let mut snapshot = snapshot(None, Some(image(&fake(), &spec, &json!(null))));

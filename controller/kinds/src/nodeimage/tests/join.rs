@@ -83,7 +83,7 @@ fn asked_for(patch: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_node_that_has_nothing_to_pull_is_made_with_the_word_that_this_is_all() {
+fn node_without_pulls_is_created_with_complete_list() {
     let named = |name: &str| never("a", json!({"selector": {"names": [name]}}));
     let set = || clone_set("web", runs("web:1"));
     let table = [
@@ -133,7 +133,7 @@ fn a_node_that_has_nothing_to_pull_is_made_with_the_word_that_this_is_all() {
 }
 
 #[test]
-fn a_node_waits_for_jobs_that_never_end_until_they_have_asked() {
+fn node_waits_until_endless_jobs_have_listed_images() {
     let leaving = || {
         let mut job = never("a", json!({}));
         Arc::make_mut(&mut job).metadata.deletion_timestamp =
@@ -296,7 +296,7 @@ fn workloads_ask_where_their_pods_could_run() {
 }
 
 #[test]
-fn while_a_partition_lasts_new_pods_may_have_either_revision() {
+fn partition_makes_node_pull_both_revisions() {
     let (set, _) = clone_set("web", runs("web:2"));
     let current = revision("web-1", runs("web:1"));
     let snapshot = joins(Join {
@@ -308,7 +308,7 @@ fn while_a_partition_lasts_new_pods_may_have_either_revision() {
 
 /// Each revision counts if the node matches its own template.
 #[test]
-fn where_nodes_keep_their_revision_one_that_joins_may_get_that_too() {
+fn joining_node_pulls_kept_revisions_too() {
     let elsewhere = || with(runs("far:1"), json!({"nodeSelector": {"zone": "b"}}));
     for (update, kept, expected) in [
         (
@@ -333,7 +333,7 @@ fn where_nodes_keep_their_revision_one_that_joins_may_get_that_too() {
 }
 
 #[test]
-fn nothing_is_listed_before_the_node_has_its_labels_and_nothing_twice() {
+fn images_are_listed_once_after_labels_are_set() {
     let join = || Join {
         clone_sets: vec![clone_set("web", runs("web:1"))],
         ..Join::default()
@@ -379,7 +379,7 @@ fn nothing_is_listed_before_the_node_has_its_labels_and_nothing_twice() {
 }
 
 #[test]
-fn a_nodeimage_of_an_earlier_node_of_its_name_is_made_anew() {
+fn nodeimage_older_than_its_node_is_recreated() {
     let made = |at: i64, object: &mut Value| object["metadata"]["creationTimestamp"] = ago(at);
     for (node_age, image_age, expected) in [
         (60, 61, vec!["DeleteNodeImage"]),
@@ -400,7 +400,7 @@ fn a_nodeimage_of_an_earlier_node_of_its_name_is_made_anew() {
 }
 
 #[test]
-fn only_what_may_end_a_wait_for_a_job_wakes_those_who_wait() {
+fn only_spec_of_endless_job_wakes_waiting_nodes() {
     let generation = |job: &Arc<ImagePullJob>, generation: i64| {
         let mut job = (**job).clone();
         job.metadata.generation = Some(generation);

@@ -695,7 +695,7 @@ fn histories(
     clippy::disallowed_methods,
     reason = "how long a test goes on is no decision"
 )]
-fn at_any_interleaving_as_many_pods_stay_as_the_budget_wants() {
+fn each_interleaving_keeps_the_budget() {
     let asked = std::env::var("BERTH_BUDGET_STEPS")
         .ok()
         .map(|steps| steps.parse().unwrap());
@@ -726,7 +726,7 @@ fn planted_faults_are_found() {
 
 /// Proptest hardly ever generates so long a history.
 #[test]
-fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
+fn pod_that_leader_sees_late_stays_charged() {
     let ask = |pod| Step::Ask {
         replica: 0,
         pod,
@@ -765,7 +765,7 @@ fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
 
 /// Nor does it generate this one.
 #[test]
-fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may_be_carried_out() {
+fn request_by_replica_with_skewed_clock_is_charged() {
     let ask = |replica, pod| Step::Ask {
         replica,
         pod,

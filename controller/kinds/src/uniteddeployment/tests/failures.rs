@@ -75,7 +75,7 @@ fn reserved_pod_that_waits_blocks_nothing() {
 }
 
 #[test]
-fn words_of_a_workload_name_the_template_and_the_patch() {
+fn workload_message_names_template_and_patch() {
     let mut world = World::new("cloneSetTemplate", 2, topology(json!({})));
     let patch = json!({"metadata": {"labels": {"a": "b"}}});
     world.set(

@@ -382,7 +382,7 @@ fn workload_of_another_is_left_alone() {
 }
 
 #[test]
-fn division_that_differs_is_told_and_done() {
+fn differing_division_is_reported_and_applied() {
     let mut world = World::new("cloneSetTemplate", 3, names(2));
     for at in [0, 1] {
         world.set(

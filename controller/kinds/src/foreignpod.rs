@@ -79,7 +79,7 @@ pub fn decide(pod: &Arc<Pod>, (is_awaited, all): (bool, &[Arc<Pod>]), now: Times
             patch: PodPatch::default(),
         };
         let reason = format!(
-            "pod {}: nobody has closed its readiness gate {KRUISE_POD_READY}",
+            "pod {}: no controller has closed its readiness gate {KRUISE_POD_READY}",
             pod.metadata.name
         );
         plan.add_stage("readiness gate", vec![Step::new(action, reason)]);

@@ -40,7 +40,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             return plan;
         }
         Verdict::Fill(patch) => {
-            let reason = "nobody filled it in when it was created".to_owned();
+            let reason = "the webhook did not fill it in at its creation".to_owned();
             let step = Step::new(patched(request, patch.clone()), reason);
             plan.add_stage("fill in", vec![step]);
         }
@@ -103,7 +103,7 @@ fn work(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) {
         )),
         Some(_) => match snapshot.course(pod).next() {
             Next::Stop(stop) => plan.wait(format!(
-                "its node's daemon is asked to stop container {}",
+                "the controller asks its node's daemon to stop container {}",
                 stop.container
             )),
             Next::Answer(name) => plan.wait(format!(

@@ -807,7 +807,7 @@ fn blocked_names_what_does_not_pass_by_itself() {
             assert_eq!(
                 plan.look_again.map(|wait| wait.as_secs()),
                 Some(40),
-                "it is told when it has lasted"
+                "the plan looks again when the pod is unready for a minute"
             );
         }
     }

@@ -106,7 +106,7 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     }
     if !snapshot.gates.has(Gate::KruiseDaemon) && !is_virtual(request) {
         return complete(
-            "feature gate KruiseDaemon is off, so nobody stops containers: turn it on and create another request",
+            "feature gate KruiseDaemon is off, so no daemon stops containers: turn it on and create another request",
         );
     }
     let Some(pod) = pod(snapshot) else {

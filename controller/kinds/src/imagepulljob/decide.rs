@@ -313,11 +313,11 @@ fn tell_failures(
 fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
     let mut say = |reason: String| plan.wait(reason);
     for node in round.active.iter().take(NAMED) {
-        say(format!("node {node} is asked to pull"));
+        say(format!("node {node} has yet to pull"));
     }
     if round.active.len() > NAMED {
         say(format!(
-            "{} more nodes are asked to pull",
+            "{} more nodes have yet to pull",
             round.active.len() - NAMED
         ));
     }

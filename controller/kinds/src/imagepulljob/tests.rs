@@ -294,7 +294,7 @@ fn second_job_pulls_image_again() {
     assert_eq!(
         entry.pull_policy.as_ref().unwrap().timeout_seconds,
         Some(3500),
-        "nobody is cut short"
+        "the entry has the longest timeout of its jobs"
     );
     world.create("fourth", &json!({"imagePullPolicy": "Always"}));
     world.step("fourth");
@@ -516,7 +516,7 @@ fn another_image_or_other_nodes_leave_no_old_entries() {
     assert_eq!(
         world.entries(),
         Vec::<String>::new(),
-        "the next is asked when the old entries are gone"
+        "the next node gets its entry when the old entries are gone"
     );
     world.step("job");
     assert_eq!(world.active("job"), 1);
@@ -564,7 +564,7 @@ fn a_silent_daemon_is_given_up_and_does_not_come_first() {
     );
     assert!(
         world.entries().iter().all(|entry| !entry.starts_with("n0")),
-        "no pull goes on for nobody"
+        "the node of the silent daemon has no entry left"
     );
 }
 

@@ -144,9 +144,9 @@ fn taint_is_removed_after_first_pulls_or_timeout() {
             None,
             "has yet to say",
         ),
-        ("nobody there yet", 599, None, None, "no NodeImage"),
+        ("no daemon yet", 599, None, None, "no NodeImage"),
         (
-            "nobody there",
+            "no daemon",
             9999,
             None,
             Some("ImagesNotReadyTimedOut"),

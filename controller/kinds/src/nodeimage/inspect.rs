@@ -198,7 +198,7 @@ fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
         ))
     } else if bytes > MAX_QUESTION_BYTES {
         Some(format!(
-            "what is asked about it has {bytes} bytes, and {MAX_QUESTION_BYTES} are the most: delete the pod"
+            "its entry in spec.inspectPods has {bytes} bytes, and {MAX_QUESTION_BYTES} are the most: delete the pod"
         ))
     } else {
         None

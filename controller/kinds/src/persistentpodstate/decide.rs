@@ -9,7 +9,7 @@ use super::{Pinning, Snapshot, Target, generate, moved};
 /// The reason why pods of a workload are not pinned if the webhook's configuration has no space for
 /// it, and the remedy.
 pub(super) const NO_PLACE: &str = "the names of all such workloads are more than the webhook's configuration holds: delete PersistentPodStates \
-    that nobody needs, or set the chart's value podPinning.by to policy";
+    that are not needed, or set the chart's value podPinning.by to policy";
 
 /// The reason why pods of a protected namespace are not pinned, and the remedy.
 pub(super) const PROTECTED: &str = "its namespace is one of the chart's value controller.protectedNamespaces, or the controller's own, and pods \

@@ -64,7 +64,7 @@ fn of_workload(snapshot: &Snapshot, state: &PersistentPodState) -> String {
 
 fn how(pinning: Pinning) -> &'static str {
     match pinning {
-        Pinning::Protected => "nobody pins its pods, because its namespace is protected",
+        Pinning::Protected => "its pods are not pinned, because its namespace is protected",
         Pinning::AtCreation => "its controller pins a pod when it makes it",
         Pinning::Policy => {
             "the MutatingAdmissionPolicy kruise-pod-pinning pins a pod when it is created"
@@ -73,9 +73,9 @@ fn how(pinning: Pinning) -> &'static str {
         Pinning::NotYet => {
             "the pod webhook is not called for its pods yet, and before that no record is taken"
         }
-        Pinning::Off => "nobody pins its pods: the chart's value podPinning.by is none",
+        Pinning::Off => "its pods are not pinned: the chart's value podPinning.by is none",
         Pinning::TooMany => {
-            "nobody pins its pods: the names of all such workloads are more than the webhook's configuration holds"
+            "its pods are not pinned: the names of all such workloads are more than the webhook's configuration holds"
         }
     }
 }

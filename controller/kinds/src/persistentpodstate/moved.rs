@@ -65,7 +65,7 @@ fn cause(snapshot: &Snapshot, old: &PodState, pod: &Pod) -> String {
         .annotation(INJECTED_PERSISTENT_POD_STATE)
         .is_none()
     {
-        return "it was made without being pinned, because nobody who pins pods answered then, or it had no record"
+        return "it was made without being pinned, because the webhook or policy that pins pods did not answer then, or it had no record"
             .to_owned();
     }
     match snapshot.nodes.get(before.as_str()) {

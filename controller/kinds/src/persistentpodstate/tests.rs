@@ -279,12 +279,24 @@ fn records_of_deleted_native_set_move_to_successor() {
     let other = json!({"/spec/targetRef/apiVersion": "apps/v1", "/spec/targetRef/name": "other"});
     let there = || Target::Set(Some(Ordinals::new(0, 1, [])));
     for (what, fields, target, generator, expected) in [
-        ("of nobody", native.clone(), Target::Gone, asks(), true),
+        (
+            "without an owner",
+            native.clone(),
+            Target::Gone,
+            asks(),
+            true,
+        ),
         ("its set is there", native.clone(), there(), asks(), false),
         ("of another", owned, Target::Gone, asks(), false),
         ("of another name", other, Target::Gone, asks(), false),
         ("of the same group", json!({}), Target::Gone, asks(), false),
-        ("nobody asks", native, Target::Gone, set(json!({})), false),
+        (
+            "without the annotation",
+            native,
+            Target::Gone,
+            set(json!({})),
+            false,
+        ),
     ] {
         let state = Some(state(fields, json!({"db-0": on("n1")})));
         let generators = generator.into_iter().collect();

@@ -113,11 +113,15 @@ fn stop_that_has_not_begun_does_not_time_out() {
             silent,
         ),
         (
-            "nobody's, and both ask",
+            "none has begun, two requests",
             vec![stopping("r", false), stopping("q", false)],
             None,
         ),
-        ("nobody's", vec![stopping("r", false)], None),
+        (
+            "none has begun, one request",
+            vec![stopping("r", false)],
+            None,
+        ),
     ] {
         let mut image = with(image(None), "/spec/stopContainers/0/createdAt", ago(900));
         let mut other = image["spec"]["stopContainers"][0].clone();

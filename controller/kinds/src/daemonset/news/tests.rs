@@ -244,7 +244,7 @@ fn node_change_concerns_matching_sets_of_fifty() {
             vec![3, 4],
         ),
         (
-            "nobody's label",
+            "a label of no set",
             Some(of(&["set-3"])),
             Some(of(&["set-3", "other"])),
             vec![],

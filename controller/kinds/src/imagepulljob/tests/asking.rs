@@ -48,7 +48,7 @@ fn finalizer_is_added_once_beside_others() {
         assert_eq!(patches, expected, "{finalizers}");
         assert!(
             protect.is_none_or(|stage| stage.required),
-            "no node is asked before: {finalizers}"
+            "no pull is requested before it: {finalizers}"
         );
     }
 }
@@ -71,10 +71,10 @@ fn plan_names_twenty_pulling_nodes_at_most() {
                 .filter(|reason| reason.starts_with("node n") && reason.ends_with(end))
                 .count()
         };
-        assert_eq!(count("is asked to pull"), named, "{parallelism}");
+        assert_eq!(count("has yet to pull"), named, "{parallelism}");
         let others = says
             .iter()
-            .find_map(|reason| reason.strip_suffix(" more nodes are asked to pull"));
+            .find_map(|reason| reason.strip_suffix(" more nodes have yet to pull"));
         assert_eq!(
             others.map(|count| count.parse().unwrap()),
             more,
@@ -91,8 +91,8 @@ fn plan_names_twenty_pulling_nodes_at_most() {
     world.step("job");
     assert_eq!(
         says(&world.plan("job")),
-        ["node n0 is asked to pull", "node n1 is asked to pull"],
-        "nobody else waits"
+        ["node n0 has yet to pull", "node n1 has yet to pull"],
+        "no other node waits"
     );
 }
 

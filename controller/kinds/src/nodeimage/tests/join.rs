@@ -218,7 +218,7 @@ fn node_waits_until_endless_jobs_have_listed_images() {
     assert_eq!(
         patch(&off)["spec"]["firstPullsListed"],
         true,
-        "nobody asks while the gate is off"
+        "no job lists images while the feature gate is off"
     );
     let full: serde_json::Map<_, _> = (0..256)
         .map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})))

@@ -173,7 +173,7 @@ fn a_job_without_nodes_never_ends() {
 }
 
 #[test]
-fn a_node_gets_a_pod_by_its_labels_taints_cordon_and_size() {
+fn labels_taints_cordon_and_size_decide_about_a_pod() {
     let table = [
         (json!({}), json!({}), true),
         (
@@ -238,7 +238,7 @@ fn a_node_gets_a_pod_by_its_labels_taints_cordon_and_size() {
 }
 
 #[test]
-fn cordon_and_taints_stop_no_running_pod_and_a_lost_label_does() {
+fn lost_label_ends_running_pod_taint_does_not() {
     for (node, stays) in [
         (json!({"spec": {"unschedulable": true}}), true),
         (
@@ -372,7 +372,7 @@ fn disrupted_pod_is_replaced_and_counts_as_no_failure() {
 }
 
 #[test]
-fn a_job_that_stays_serves_nodes_that_join() {
+fn endless_job_serves_joining_nodes() {
     let mut world = running(json!({"completionPolicy": {"type": "Never"}}));
     all(&mut world, "Succeeded");
     world.settle();
@@ -424,7 +424,7 @@ fn pods_of_openkruise_count_for_their_nodes() {
 }
 
 #[test]
-fn of_two_pods_on_a_node_the_first_stays() {
+fn second_pod_on_a_node_is_deleted() {
     let mut world = running(json!({}));
     let twin = json!({"metadata": {"name": "job-twin", "uid": "twin", "creationTimestamp": world.now + SignedDuration::from_secs(9)},
         "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}});

@@ -146,7 +146,7 @@ fn request_waits_for_budget_and_is_blocked() {
 
 /// The request's phase in view of its objects, and how the request ends.
 #[test]
-fn a_request_ends_when_nothing_is_left_to_wait_for() {
+fn request_ends_when_nothing_is_left_to_wait_for() {
     let (gone, silent) = ("pod has gone", "daemon has not responded for a long time");
     let stopping = |grace: Value, seconds: i64| {
         let image = with(
@@ -674,7 +674,7 @@ fn request_without_daemon_ends_except_for_provider() {
 }
 
 #[test]
-fn blocked_names_what_does_not_pass_by_itself() {
+fn blocked_names_problems_that_need_an_action() {
     let graceful = with(
         recreating(),
         "/spec/strategy/unreadyGracePeriodSeconds",

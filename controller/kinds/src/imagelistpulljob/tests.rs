@@ -249,7 +249,7 @@ fn jobs_follow_the_list_and_its_template() {
 }
 
 #[test]
-fn a_list_from_before_the_maxima_makes_jobs_with_the_maxima() {
+fn list_with_too_high_limits_creates_job_at_maximum() {
     let long = json!({"timeoutSeconds": i32::MAX, "backoffLimit": i32::MAX});
     let mut world = World::new(json!({"images": ["a:1"], "pullPolicy": long}));
     world.step();
@@ -262,7 +262,7 @@ fn a_list_from_before_the_maxima_makes_jobs_with_the_maxima() {
 }
 
 #[test]
-fn a_job_of_openkruise_is_taken_over_and_a_second_one_dropped() {
+fn job_of_openkruise_is_adopted_and_second_is_deleted() {
     let mut world =
         World::new(json!({"images": ["a:1"], "completionPolicy": {"ttlSecondsAfterFinished": 60}}));
     let job = |name: &str, at: &str| {
@@ -300,7 +300,7 @@ fn list_waits_for_terminating_job() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name() {
+fn invalid_spec_is_refused_with_its_field() {
     let many: Vec<_> = (0..256).map(|n| format!("a:{n}")).collect();
     let cases = [
         (json!({"images": []}), "at least one"),

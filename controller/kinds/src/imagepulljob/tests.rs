@@ -33,7 +33,7 @@ fn numbers(world: &World, job: &str) -> [i32; 4] {
 }
 
 #[test]
-fn nodes_are_asked_so_many_at_a_time() {
+fn parallelism_limits_nodes_that_pull() {
     for (parallelism, at_once) in [
         (json!(null), 1),
         (json!(2), 2),
@@ -200,7 +200,7 @@ fn a_deadline_ends_the_job_and_its_pulls() {
 }
 
 #[test]
-fn a_finished_job_goes_when_its_time_is_over() {
+fn finished_job_is_deleted_after_its_ttl() {
     let mut world = World::new(1);
     world.create(
         "job",
@@ -218,7 +218,7 @@ fn a_finished_job_goes_when_its_time_is_over() {
 }
 
 #[test]
-fn entries_go_when_their_time_is_over_and_not_before_the_job() {
+fn entries_stay_until_their_job_has_ended() {
     let mut world = World::new(2);
     world.daemons.insert("n1".to_owned(), Daemon::Silent);
     world.create(
@@ -393,7 +393,7 @@ fn report_of_earlier_version_does_not_count() {
 }
 
 #[test]
-fn a_deleted_job_takes_its_entries_along_and_no_others() {
+fn deleted_job_removes_only_its_own_entries() {
     let mut world = World::new(2);
     let mine = json!({"images": {"own": {"tags": [{"tag": "1"}]}, "app": {
         "pullSecrets": [{"namespace": "mine", "name": "s"}], "tags": [{"tag": "1"}, {"tag": "2"}],
@@ -467,7 +467,7 @@ fn entries_of_deleted_jobs_leave_in_one_write() {
 }
 
 #[test]
-fn a_conflict_loses_nothing() {
+fn conflict_is_retried_for_the_changed_node() {
     let mut world = World::new(2);
     world.create("job", &json!({"parallelism": 2}));
     let old = world.snapshot("job");
@@ -538,7 +538,7 @@ fn another_image_or_other_nodes_leave_no_old_entries() {
 }
 
 #[test]
-fn a_silent_daemon_is_given_up_and_does_not_come_first() {
+fn silent_daemon_comes_last_and_fails() {
     let mut world = World::new(3);
     world.daemons.insert("n0".to_owned(), Daemon::Silent);
     world.run_daemons();
@@ -569,7 +569,7 @@ fn a_silent_daemon_is_given_up_and_does_not_come_first() {
 }
 
 #[test]
-fn a_full_nodeimage_is_waited_for_and_named() {
+fn job_waits_for_full_nodeimage_and_names_it() {
     let mut world = World::new(2);
     let images: serde_json::Map<String, Value> = (0..MAX_IMAGES)
         .map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})))
@@ -597,7 +597,7 @@ fn a_full_nodeimage_is_waited_for_and_named() {
 }
 
 #[test]
-fn a_namespace_with_its_share_of_a_nodeimage_is_named() {
+fn namespace_with_its_share_of_nodeimage_is_named() {
     let mut world = World::new(1);
     let owner = json!([{"kind": "ImagePullJob", "namespace": "default", "uid": "other"}]);
     let images: serde_json::Map<String, Value> = (0..128)

@@ -212,7 +212,7 @@ fn asked(pulls: &[Pull<'_>], is_listed: bool) -> Arc<NodeImage> {
 }
 
 #[test]
-fn patience_grows_with_namespaces_waited_for() {
+fn timeout_grows_with_namespaces_waited_for() {
     let table: [(&str, &[Pull<'_>], bool, i64); 9] = [
         ("one", &[(&["a"], false)], true, 4),
         (
@@ -363,7 +363,7 @@ fn heartbeats_and_untainted_nodes_are_ignored() {
 proptest! {
     /// The pulls of other namespaces and the number of images do not matter.
     #[test]
-    fn patience_one_namespace_adds_two_minutes_at_most(
+    fn one_namespace_adds_two_minutes_at_most(
         others in prop::collection::vec((prop::sample::select(vec!["a", "b", "c", "d"]), any::<bool>()), 0..6),
         own in prop::collection::vec(any::<bool>(), 0..6),
     ) {

@@ -100,7 +100,7 @@ fn asked(image: &NodeImage) -> Value {
 }
 
 #[test]
-fn an_entry_by_hand_keeps_an_owner_that_stays() {
+fn manual_entry_keeps_the_nodeimage_as_owner() {
     let spec = json!({"images": {"app": {"tags": [{"tag": "1"}]}}});
     let entry = asked(&image(&json!({}), &spec, &json!({})));
     let owners =
@@ -112,7 +112,7 @@ fn an_entry_by_hand_keeps_an_owner_that_stays() {
 }
 
 #[test]
-fn the_highest_round_is_no_panic() {
+fn highest_version_does_not_panic() {
     let status = json!({"imageStatuses": {"app": {"tags": [{"tag": "1", "phase": "Succeeded", "version": i64::MAX}]}}});
     let spec = json!({"images": {"app": {"tags": [{"tag": "1", "version": i64::MAX}]}}});
     for spec in [spec, json!({})] {
@@ -160,7 +160,7 @@ fn kinds(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[test]
-fn a_nodeimage_comes_and_goes_with_its_node() {
+fn nodeimage_is_created_and_deleted_with_its_node() {
     let labels = json!({"os": "linux"});
     let exists = || Some(image(&labels, &json!({}), &json!(null)));
     let fake = || {
@@ -220,7 +220,7 @@ fn a_nodeimage_comes_and_goes_with_its_node() {
 }
 
 #[test]
-fn a_nodeimage_that_is_being_deleted_is_left_alone() {
+fn terminating_nodeimage_is_ignored() {
     let mut image = image(&json!({}), &json!({}), &json!(null));
     Arc::make_mut(&mut image).metadata.deletion_timestamp = serde_json::from_value(ago(1)).unwrap();
     assert_eq!(
@@ -234,7 +234,7 @@ fn a_nodeimage_that_is_being_deleted_is_left_alone() {
 }
 
 #[test]
-fn labels_are_the_nodes() {
+fn nodeimage_has_the_labels_of_its_node() {
     let table = [
         (json!({"a": "1"}), json!({"a": "1"}), Value::Null),
         (
@@ -368,7 +368,7 @@ fn last_entry_of_a_namespace_removes_its_secrets() {
 }
 
 #[test]
-fn finished_entries_go_after_their_time() {
+fn finished_entries_are_removed_after_their_ttl() {
     let always = || job("job", json!({}), json!(null));
     let never = || {
         job(
@@ -495,7 +495,7 @@ fn all_changes_are_one_patch() {
 proptest! {
     /// A patched NodeImage needs no other patch, and no entry is removed that an owner still wants.
     #[test]
-    fn one_patch_is_enough(
+    fn second_decision_after_one_patch_is_idle(
         entries in prop::collection::btree_map(
             ("[ab]", "[1-3]"),
             (prop::collection::btree_set("[jkx]", 0..3), prop::option::of(0i32..100), 0i64..2, prop::option::of(0i64..100)),

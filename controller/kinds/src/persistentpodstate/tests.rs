@@ -161,7 +161,7 @@ fn record_starts_with_ready_pod_and_ends_with_ordinal() {
 }
 
 #[test]
-fn annotations_of_the_pod_are_kept_as_the_spec_names_them() {
+fn record_has_pod_annotations_named_in_the_spec() {
     let fields = json!({"/spec/persistentPodAnnotations": [{"key": "kruise.io/kept"}, {"key": "kruise.io/other"}, {"key": "example/kept"}]});
     let snapshot = Snapshot {
         state: Some(state(fields, json!({}))),

@@ -266,7 +266,7 @@ fn node_change_concerns_matching_sets_of_fifty() {
 }
 
 #[test]
-fn a_node_of_another_uid_is_another() {
+fn node_with_another_uid_is_another_node() {
     let (one, two) = (node(&json!({})), node(&json!({"metadata": {"uid": "2"}})));
     for (old, new, expected) in [
         (Some(&one), Some(&one), false),

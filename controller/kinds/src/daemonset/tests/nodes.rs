@@ -130,7 +130,7 @@ fn cordoned_node_gets_pod_unless_annotation_excludes() {
 }
 
 #[test]
-fn of_several_pods_on_a_node_the_oldest_stays() {
+fn oldest_of_several_pods_on_a_node_stays() {
     let mut world = World::settled(1, json!({}));
     let first = world.pod_of("n0");
     let mut second = world.pods[&first].clone();

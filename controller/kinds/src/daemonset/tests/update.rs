@@ -32,7 +32,7 @@ pub(super) fn history(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn standard_replaces_pods_one_by_one_from_the_last_node() {
+fn standard_update_replaces_one_pod_from_last_node() {
     let mut world = World::settled(3, json!({}));
     world.set_image("log:1");
     let all = history(&mut world);

@@ -120,7 +120,7 @@ fn deadline_event_counts_unfinished_nodes() {
 }
 
 #[test]
-fn entries_for_another_image_of_the_same_tag_go_as_well() {
+fn changed_image_with_equal_tag_removes_old_entries() {
     let mut world = World::new(2);
     world.create("job", &json!({"parallelism": 2}));
     world.step("job");

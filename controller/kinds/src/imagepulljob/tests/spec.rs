@@ -91,7 +91,7 @@ fn nodes_are_chosen() {
 }
 
 #[test]
-fn a_name_without_a_node_is_said() {
+fn message_names_nodes_without_nodeimage() {
     let mut world = World::new(1);
     world.create(
         "job",
@@ -232,7 +232,7 @@ fn invalid_spec_is_refused_once_with_field() {
 }
 
 #[test]
-fn what_the_daemon_needs_is_in_the_entry() {
+fn entry_has_all_fields_for_the_daemon() {
     let mut world = World::new(1);
     world.create(
         "job",
@@ -275,7 +275,7 @@ fn what_the_daemon_needs_is_in_the_entry() {
 }
 
 #[test]
-fn a_job_from_before_the_maxima_has_the_maxima() {
+fn job_with_too_high_limits_has_the_maximum() {
     let mut world = World::new(1);
     let (most, long) = (json!(i32::MAX), json!(i64::MAX));
     world.create(
@@ -300,7 +300,7 @@ fn a_job_from_before_the_maxima_has_the_maxima() {
 }
 
 #[test]
-fn a_sandbox_config_that_is_too_large_for_nodes_is_refused() {
+fn too_large_sandbox_config_is_refused() {
     for (letters, refused) in [(16_380, false), (16_381, true)] {
         let mut world = World::new(1);
         let sandbox =

@@ -123,7 +123,7 @@ fn patch_rolls_its_subset_alone() {
 }
 
 #[test]
-fn adaptive_gives_away_what_finds_no_node() {
+fn adaptive_moves_unschedulable_replicas() {
     let mut topology = names(2);
     topology["scheduleStrategy"] = json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 10, "unschedulableDuration": 20}});
     let mut world = World::new("cloneSetTemplate", 3, topology);
@@ -305,7 +305,7 @@ fn changed_kind_replaces_subset_by_subset() {
 }
 
 #[test]
-fn subset_that_leaves_the_list_goes() {
+fn removed_subset_is_deleted() {
     let mut world = World::new("cloneSetTemplate", 4, names(2));
     world.rest();
     world.set("/spec/topology", names(1));

@@ -17,7 +17,7 @@ test: prerequisites
 # oldest containerd.
 test-full: prerequisites
 	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-kinds --lib late_views -- --nocapture
-	BERTH_BUDGET_STEPS=10000000 cargo test --release --package berth-kinds --package berth-workload --lib -- never_let at_any_interleaving --nocapture
+	BERTH_BUDGET_STEPS=10000000 cargo test --release --package berth-kinds --package berth-workload --lib -- never_let each_interleaving --nocapture
 	PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_MODEL_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
 	KUBERNETES=1.34 CONTAINERD=2.4 BERTH_ON_CLUSTER=all cargo test --workspace --test on_cluster
 	KUBERNETES=1.37 CONTAINERD=1.6 BERTH_ON_CLUSTER=all cargo test --workspace --test on_cluster

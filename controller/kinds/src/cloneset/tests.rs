@@ -205,7 +205,7 @@ fn refused_halfway(grace: i64) -> (World, Vec<String>) {
 }
 
 #[test]
-fn an_update_that_is_refused_halfway_leaves_no_pod_out_of_service() {
+fn update_refused_halfway_leaves_pods_in_service() {
     // With a grace period the pod's image has not changed yet; without one the pod runs web:2.
     for (grace, images) in [(30, ["web:1", "web:1"]), (0, ["web:1", "web:2"])] {
         let (mut world, before) = refused_halfway(grace);
@@ -232,7 +232,7 @@ fn an_update_that_is_refused_halfway_leaves_no_pod_out_of_service() {
 }
 
 #[test]
-fn a_pod_without_its_revision_label_is_not_recreated_where_only_in_place_will_do() {
+fn in_place_only_keeps_pod_without_revision_label() {
     let mut world = World::settled(2, template("web:1"), strategy("InPlaceOnly", json!({})));
     let before = world.identities();
     let pod = world.pods.values_mut().next().unwrap();
@@ -376,7 +376,7 @@ fn a_broken_spec_is_refused_and_what_is_under_way_ends() {
 }
 
 #[test]
-fn pods_asked_to_go_are_replaced() {
+fn pods_to_delete_are_replaced() {
     let mut world = World::settled(
         3,
         template("web:1"),
@@ -509,7 +509,7 @@ proptest! {
 }
 
 #[test]
-fn an_image_that_cannot_be_had_is_a_condition_that_goes_by_itself() {
+fn unavailable_image_is_reported_until_it_is_replaced() {
     let mut world = World::settled(
         2,
         template("web:1"),
@@ -547,7 +547,7 @@ fn an_image_that_cannot_be_had_is_a_condition_that_goes_by_itself() {
 }
 
 #[test]
-fn a_refusal_is_told_once() {
+fn refused_spec_sends_one_event() {
     let mut world = World::settled(
         1,
         template("web:1"),
@@ -625,7 +625,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
 }
 
 #[test]
-fn each_side_of_the_work_tells_its_own_failure() {
+fn scale_and_update_failures_have_own_conditions() {
     let world = World::settled(
         2,
         template("web:1"),
@@ -696,7 +696,7 @@ fn each_side_of_the_work_tells_its_own_failure() {
 }
 
 #[test]
-fn a_pod_is_made_of_whatever_a_revision_holds() {
+fn new_pod_is_built_from_malformed_revision() {
     let world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
     let odd = json!({"metadata": {"labels": 1, "annotations": "none"}, "spec": {"readinessGates": 1, "containers": 1}});
     for template in [
@@ -725,7 +725,7 @@ fn a_pod_is_made_of_whatever_a_revision_holds() {
 }
 
 #[test]
-fn a_revision_is_named_whatever_the_count_of_collisions_is() {
+fn largest_collision_count_still_names_revision() {
     let mut world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
     let collided = serde_json::from_value(json!({"collisionCount": i32::MAX})).unwrap();
     Arc::make_mut(&mut world.set).status = Some(collided);
@@ -736,7 +736,7 @@ fn a_revision_is_named_whatever_the_count_of_collisions_is() {
 }
 
 #[test]
-fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_rises_by_one() {
+fn taken_revision_name_increments_collision_count() {
     let world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
     let mut snapshot = world.snapshot();
     let name = |snapshot: &Snapshot| {

@@ -53,8 +53,7 @@ fn written(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn a_set_that_is_applied_again_takes_over_its_revision_then_its_pods_and_claims_and_writes_nothing_else()
- {
+fn reapplied_set_adopts_revision_then_pods_and_claims() {
     let mut world = left(2);
     let (pods, containers) = (world.identities(), world.containers());
     let revision = world.step();
@@ -87,7 +86,7 @@ fn a_set_that_is_applied_again_takes_over_its_revision_then_its_pods_and_claims_
 }
 
 #[test]
-fn pods_of_another_template_are_taken_over_and_then_updated_in_place() {
+fn adopted_pods_of_old_template_update_in_place() {
     let mut world = left(2);
     let pods = world.identities();
     world.set_template(template("web:2"));
@@ -101,7 +100,7 @@ fn pods_of_another_template_are_taken_over_and_then_updated_in_place() {
 }
 
 #[test]
-fn with_more_replicas_the_rest_is_created_and_with_fewer_the_rest_is_left() {
+fn adoption_creates_missing_and_keeps_surplus_pods() {
     for (replicas, adopted, created) in [(4, 2, 2), (1, 1, 0), (0, 0, 0)] {
         let mut world = left(2);
         Arc::make_mut(&mut world.set).spec.replicas = Some(replicas);
@@ -117,7 +116,7 @@ fn with_more_replicas_the_rest_is_created_and_with_fewer_the_rest_is_left() {
 }
 
 #[test]
-fn what_was_never_left_by_a_predecessor_is_nobodys() {
+fn pods_of_no_predecessor_are_not_adopted() {
     let changes: [(&str, Change); 7] = [
         ("younger than the set", |m| {
             m["creationTimestamp"] = json!("2999-01-01T00:00:00Z")
@@ -157,7 +156,7 @@ fn what_was_never_left_by_a_predecessor_is_nobodys() {
 }
 
 #[test]
-fn a_pod_of_a_revision_that_nobody_has_is_left_and_others_are_made() {
+fn pod_of_unknown_revision_is_not_adopted() {
     let mut world = left(1);
     for pod in world.pods.values_mut() {
         pod["metadata"]["labels"][REVISION_LABEL] = json!("web-unknown");
@@ -171,7 +170,7 @@ fn a_pod_of_a_revision_that_nobody_has_is_left_and_others_are_made() {
 }
 
 #[test]
-fn a_selector_that_selects_everything_and_a_set_without_a_time_take_nothing_over() {
+fn empty_selector_or_creation_time_adopts_nothing() {
     let mut world = left(1);
     Arc::make_mut(&mut world.set).metadata.creation_timestamp = None;
     assert_eq!(world.snapshot().orphans.pods.len(), 0);
@@ -182,7 +181,7 @@ fn a_selector_that_selects_everything_and_a_set_without_a_time_take_nothing_over
 }
 
 #[test]
-fn an_adoption_that_is_refused_for_good_is_told_and_holds_up_no_other_pod() {
+fn refused_adoption_is_reported_and_delays_no_pod() {
     use super::super::{decide, status};
     use berth_workload::plan::{Deed, Failure, Outcome, Verb};
     let mut world = left(1);

@@ -128,7 +128,7 @@ fn the_template_is_judged_with_the_volumes_of_its_claims() {
 }
 
 #[test]
-fn claims_go_with_a_pod_that_the_controller_deletes_whether_or_not_they_are_reused() {
+fn pod_deleted_by_controller_takes_its_claims_along() {
     for reuse in [false, true] {
         let mut world = world(2, "ReCreate", reuse);
         scale(&mut world, 1);
@@ -180,7 +180,7 @@ fn an_update_in_place_keeps_the_claims() {
 }
 
 #[test]
-fn claims_of_a_pod_that_someone_else_deletes_are_kept_for_the_next_one() {
+fn reuse_keeps_claims_of_pod_deleted_by_others() {
     let mut world = world(2, "ReCreate", true);
     let (before, names) = (
         claims(&world),
@@ -208,7 +208,7 @@ fn claims_of_a_pod_that_someone_else_deletes_are_kept_for_the_next_one() {
 }
 
 #[test]
-fn a_pod_that_has_ended_makes_room_for_the_one_that_takes_over_its_claims() {
+fn ended_pod_is_replaced_and_its_claims_are_reused() {
     let mut world = world(2, "ReCreate", true);
     let before = claims(&world);
     let name = name_of(&world, 0).unwrap();
@@ -222,7 +222,7 @@ fn a_pod_that_has_ended_makes_room_for_the_one_that_takes_over_its_claims() {
 }
 
 #[test]
-fn a_pod_that_has_ended_makes_room_when_its_hook_lets_it() {
+fn ended_pod_is_deleted_after_its_hook_releases_it() {
     let mut world = world(2, "ReCreate", true);
     let before = claims(&world);
     world.set_lifecycle(json!({"preDelete": {"labelsHandler": {"x.io/hook": "on"}}}));
@@ -258,7 +258,7 @@ fn a_pod_that_has_ended_makes_room_when_its_hook_lets_it() {
 }
 
 #[test]
-fn without_reuse_claims_go_with_their_pod_whoever_deletes_it() {
+fn without_reuse_any_pod_deletion_deletes_claims() {
     let mut world = world(2, "ReCreate", false);
     let id = name_of(&world, 0).unwrap();
     delete_by_hand(&mut world, 0);
@@ -375,7 +375,7 @@ fn claims_whose_pod_did_not_follow_are_completed_and_used() {
 }
 
 #[test]
-fn a_changed_claim_template_is_for_new_pods_unless_the_gate_is_on() {
+fn claim_template_recreates_pods_only_with_gate() {
     for (gate, policy, recreated) in [
         (false, "InPlaceIfPossible", false),
         (true, "InPlaceIfPossible", true),

@@ -82,7 +82,7 @@ impl Case {
 }
 
 #[test]
-fn there_is_none_without_a_deadline() {
+fn no_progress_condition_without_deadline() {
     for deadline in [json!(null), json!(i32::MAX)] {
         let mut case = Case::new(json!({}));
         assert_eq!(
@@ -187,7 +187,7 @@ fn time_spent_paused_or_at_the_partition_does_not_count() {
 }
 
 #[test]
-fn a_rollout_that_still_has_a_pod_too_many_is_not_at_its_partition() {
+fn rollout_with_surplus_pod_is_not_complete() {
     let mut case = Case::new(json!({}));
     assert_eq!(
         case.after(0, [5, 4, 5, 4], ["1", "2"]),

@@ -138,7 +138,7 @@ fn a_label_restarts_its_readers_in_order() {
 }
 
 #[test]
-fn resources_go_with_the_first_batch_and_are_proven_before_the_next() {
+fn resources_are_resized_and_proven_in_first_batch() {
     let mut world = World::new(
         1,
         sized(1, 1, 1, 1, 1),

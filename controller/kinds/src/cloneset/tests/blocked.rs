@@ -375,7 +375,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn every_cause_is_told_in_time_with_pod_and_remedy() {
+fn every_cause_is_reported_with_pod_and_remedy() {
     for (what, pod, spec, after, reason, words) in cases() {
         let mut snapshot = snapshot(&pod, &spec);
         if after > 0 {
@@ -412,7 +412,7 @@ fn every_cause_is_told_in_time_with_pod_and_remedy() {
 }
 
 #[test]
-fn a_condition_rests_and_goes() {
+fn condition_is_stable_until_its_cause_is_gone() {
     let crash = |state: Value| {
         container(
             json!({"restartCount": 3, "state": state, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}),
@@ -448,7 +448,7 @@ fn a_condition_rests_and_goes() {
 }
 
 #[test]
-fn numbers_that_run_change_nothing() {
+fn changed_port_in_error_keeps_the_message() {
     let pull = |port: &str| {
         let message = format!("rpc error: read tcp 10.0.0.1:{port}->10.0.0.2:5000: refused");
         container(json!({"state": {"waiting": {"reason": "ErrImagePull", "message": message}}}))
@@ -461,7 +461,7 @@ fn numbers_that_run_change_nothing() {
 }
 
 #[test]
-fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
+fn refused_write_sets_blocked_and_failed_scale() {
     let mut set = snapshot(
         &json!({"metadata": {"deletionTimestamp": BEGAN}}),
         &json!({}),
@@ -509,7 +509,7 @@ fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
 }
 
 #[test]
-fn what_only_the_author_can_mend_comes_first() {
+fn invalid_spec_is_reported_before_other_causes() {
     let mut snapshot = snapshot(
         &container(json!({"state": {"waiting": {"reason": "ErrImagePull"}}})),
         &json!({}),
@@ -569,7 +569,7 @@ fn numbers_that_let_nothing_happen_are_named() {
 }
 
 #[test]
-fn overlapping_selectors_are_told_once_by_an_event() {
+fn overlapping_selectors_send_one_event() {
     let world = World::settled(1, template("web:1"), json!({}));
     let mut snapshot = world.snapshot();
     snapshot.overlapping = vec!["other".to_owned()];
@@ -592,7 +592,7 @@ fn overlapping_selectors_are_told_once_by_an_event() {
 }
 
 #[test]
-fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
+fn unusable_prepull_annotation_is_reported() {
     let world = World::settled(1, template("web:1"), json!({}));
     let mut snapshot = world.snapshot();
     for (value, reason, says) in [
@@ -613,7 +613,7 @@ fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
 }
 
 #[test]
-fn generated_names_are_no_news() {
+fn generated_names_are_masked_in_messages() {
     assert_eq!(
         blocked::without_names("pods \"web-abc12\" is forbidden, web-x", "web"),
         "pods \"web-*\" is forbidden, web-x"

@@ -170,7 +170,7 @@ proptest! {
 
     /// A pod in service has the variables of its metadata, in every order of steps.
     #[test]
-    fn who_serves_has_the_values_of_its_metadata(acts in prop::collection::vec(act(), 1..40)) {
+    fn pods_in_service_have_values_of_their_metadata(acts in prop::collection::vec(act(), 1..40)) {
         let mut world = World::settled(3, reading("web:0", "0", "0"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})));
         let before = world.identities();
         for act in &acts {

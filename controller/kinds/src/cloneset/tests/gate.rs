@@ -34,7 +34,7 @@ fn events(plan: &Plan) -> Vec<&'static str> {
 }
 
 #[test]
-fn gate_opens_when_the_kubelet_has_seen_the_image_and_the_pod_counts_when_it_is_proven() {
+fn gate_opens_early_and_pod_counts_when_proven() {
     let mut world = patched(1);
     assert_eq!(
         kinds(&world.step()),
@@ -65,7 +65,7 @@ fn gate_opens_when_the_kubelet_has_seen_the_image_and_the_pod_counts_when_it_is_
 }
 
 #[test]
-fn gates_open_with_the_proof_where_more_pods_are_updated_than_are_waited_for() {
+fn large_updates_open_gates_only_with_proof() {
     for (more, opened) in [(0, MOST_OPENED_EARLY), (1, 0)] {
         let pods = MOST_OPENED_EARLY + more;
         let mut world = patched(i32::try_from(pods).unwrap());
@@ -78,7 +78,7 @@ fn gates_open_with_the_proof_where_more_pods_are_updated_than_are_waited_for() {
 }
 
 #[test]
-fn ready_that_a_kubelet_repeats_behind_a_closed_gate_is_taken_back() {
+fn repeated_ready_behind_closed_gate_is_reverted() {
     let mut world = patched(1);
     world.repeat_ready(0);
     let plan = world.step();
@@ -91,7 +91,7 @@ fn ready_that_a_kubelet_repeats_behind_a_closed_gate_is_taken_back() {
 }
 
 #[test]
-fn gate_closes_again_when_the_pod_is_ready_with_its_old_container() {
+fn gate_closes_if_pod_is_ready_with_old_container() {
     let mut world = patched(1);
     world.acknowledge(0);
     world.step();
@@ -142,8 +142,7 @@ fn pod_that_is_ready_and_not_proven_is_not_updated_and_ready() {
 }
 
 #[test]
-fn pod_held_before_its_deletion_behind_an_open_gate_goes_on_with_its_update_when_it_is_wanted_again()
- {
+fn rescaled_pod_behind_open_gate_resumes_its_update() {
     let mut world = patched(1);
     world.hold(0, true, false);
     world.set_lifecycle(json!({"preDelete": {"labelsHandler": {LABEL: "on"}}}));
@@ -163,7 +162,7 @@ fn pod_held_before_its_deletion_behind_an_open_gate_goes_on_with_its_update_when
 }
 
 #[test]
-fn pod_that_fails_behind_an_open_gate_gets_another_image_without_another_time_of_grace() {
+fn failing_pod_gets_next_image_without_second_grace() {
     let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 60}});
     let mut world = World::settled(1, template("web:1"), strategy("InPlaceIfPossible", grace));
     world.set_template(template("bad:2"));
@@ -199,7 +198,7 @@ fn gate_that_was_closed_again_stays_closed_when_labels_change() {
 }
 
 #[test]
-fn pod_that_only_a_silent_node_can_prove_is_told_of_behind_an_open_gate() {
+fn silent_daemon_is_reported_behind_open_gate() {
     let all_at_once = json!({"maxUnavailable": "100%"});
     let mut world = World::settled(
         1,

@@ -117,7 +117,7 @@ fn a_new_pod_is_available_once_it_has_all_of_pre_normal() {
 }
 
 #[test]
-fn a_pod_beyond_the_replicas_waits_for_pre_delete_and_comes_back() {
+fn surplus_pod_waits_for_pre_delete_and_is_reused() {
     let mut world = held(3, json!({}), json!({"preDelete": by_label(false)}));
     scale(&mut world, 2);
     let plan = world.step();
@@ -170,7 +170,7 @@ fn a_pod_that_comes_back_waits_for_pre_normal_again() {
 }
 
 #[test]
-fn what_is_marked_not_ready_never_comes_back() {
+fn pod_marked_not_ready_is_replaced_and_not_reused() {
     for which in ["preDelete", "inPlaceUpdate"] {
         let mut world = held(3, json!({}), json!({"preDelete": by_label(false)}));
         let mut lifecycle = json!({"preDelete": by_label(false)});
@@ -210,7 +210,7 @@ fn what_is_marked_not_ready_never_comes_back() {
 }
 
 #[test]
-fn a_pod_asked_to_go_never_comes_back_and_is_replaced_as_the_strategy_says() {
+fn pods_to_delete_are_replaced_as_strategy_says() {
     for exclude in [false, true] {
         let mut world = held(3, json!({}), json!({"preDelete": by_label(false)}));
         let name = world.pods()[1].metadata.name.to_string();
@@ -392,7 +392,7 @@ fn labels_alone_are_held_as_well_and_restart_nothing() {
 }
 
 #[test]
-fn a_pod_that_is_replaced_waits_for_pre_delete_and_for_nothing_else() {
+fn replaced_pod_waits_only_for_pre_delete_hook() {
     let mut world = held(
         2,
         json!({"podUpdatePolicy": "ReCreate"}),
@@ -417,7 +417,7 @@ fn a_pod_that_is_replaced_waits_for_pre_delete_and_for_nothing_else() {
 }
 
 #[test]
-fn a_pod_held_in_the_middle_of_its_update_goes_on_with_it_when_it_comes_back() {
+fn rescaled_pod_resumes_its_interrupted_update() {
     let mut world = held(
         2,
         json!({"maxUnavailable": 2}),
@@ -478,7 +478,7 @@ fn a_pod_that_prepares_its_update_scales_as_the_gate_says() {
 }
 
 #[test]
-fn the_reasons_of_others_are_kept() {
+fn unready_reasons_of_others_are_kept() {
     let mut world = held(1, json!({}), json!({"inPlaceUpdate": by_label(true)}));
     world.set_template(template("web:2"));
     world.settle();

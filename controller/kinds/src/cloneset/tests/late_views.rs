@@ -449,7 +449,7 @@ const SEED: u64 = 18;
     clippy::disallowed_methods,
     reason = "how long a test goes on is no decision"
 )]
-fn whatever_is_seen_late_the_promises_hold() {
+fn late_views_never_break_a_promise() {
     let number = |name| {
         std::env::var(name)
             .ok()

@@ -32,7 +32,7 @@ fn ordered() -> Value {
 }
 
 #[test]
-fn who_has_which_priority() {
+fn launch_priorities_of_containers_by_template() {
     let mut single = template([Some("5"), None, None]);
     single["spec"]["containers"]
         .as_array_mut()

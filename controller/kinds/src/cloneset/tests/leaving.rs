@@ -70,7 +70,7 @@ fn a_pod_that_somebody_else_deletes_is_left_alone() {
 }
 
 #[test]
-fn pods_that_are_asked_to_go_do_so_within_max_unavailable() {
+fn requested_deletions_stay_within_max_unavailable() {
     for (max_unavailable, now) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
         let more = json!({"maxUnavailable": max_unavailable});
         let mut world = World::settled(5, template("web:1"), strategy("InPlaceIfPossible", more));
@@ -92,7 +92,7 @@ fn pods_that_are_asked_to_go_do_so_within_max_unavailable() {
 }
 
 #[test]
-fn what_serves_nobody_goes_whatever_max_unavailable_says() {
+fn broken_pods_are_deleted_despite_max_unavailable() {
     let mut world = World::settled(
         4,
         template("web:1"),

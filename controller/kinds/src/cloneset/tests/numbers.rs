@@ -90,7 +90,7 @@ fn a_raised_partition_brings_pods_back_in_place() {
 }
 
 #[test]
-fn a_raised_partition_replaces_pods_where_there_is_no_other_way_back() {
+fn raised_partition_recreates_pods_of_old_revision() {
     let mut world = World::settled(
         4,
         template("web:1"),
@@ -119,7 +119,7 @@ fn a_raised_partition_replaces_pods_where_there_is_no_other_way_back() {
 }
 
 #[test]
-fn nothing_goes_back_once_a_rollout_is_over() {
+fn raised_partition_after_rollout_changes_nothing() {
     let mut world = World::settled(3, template("web:1"), in_place(json!({"maxUnavailable": 1})));
     world.gates = world.gates.with(Gate::CloneSetPartitionRollback, true);
     world.set_template(template("web:2"));
@@ -188,7 +188,7 @@ fn broken_pods_wait_while_the_new_revision_fails() {
 }
 
 #[test]
-fn priority_and_scatter_say_who_is_next() {
+fn priority_and_scatter_decide_update_order() {
     let order = |more: Value| {
         let mut world = World::settled(7, template("web:1"), in_place(more));
         for (at, wave) in [(1, "w-2"), (4, "w-10"), (6, "w-2")] {
@@ -233,7 +233,7 @@ fn priority_and_scatter_say_who_is_next() {
 }
 
 #[test]
-fn who_is_asked_to_go_by_case() {
+fn requested_deletions_respect_limits_by_case() {
     // maxUnavailable, maxSurge, the pod that is down, the pod with a request for deletion =>
     // created first, deleted at once
     let table = [
@@ -276,7 +276,7 @@ fn who_is_asked_to_go_by_case() {
 }
 
 #[test]
-fn a_pod_that_is_asked_to_go_is_replaced_first_under_on_delete_too() {
+fn on_delete_creates_replacement_before_deletion() {
     let strategy =
         json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
     let mut world = World::settled(3, template("web:1"), strategy);

@@ -7,7 +7,7 @@ use berth_workload::objects::node::image::NodeFacts;
 use super::*;
 
 #[test]
-fn what_the_node_image_of_another_node_says_of_a_pod_is_no_proof() {
+fn another_nodes_report_does_not_prove_an_update() {
     let mut world = World::settled(
         1,
         template("web:1"),

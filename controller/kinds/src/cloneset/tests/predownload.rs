@@ -63,7 +63,7 @@ fn pulled(world: &mut World, tag: &str, phase: &str) {
 }
 
 #[test]
-fn a_new_revision_gets_a_job_for_each_image_and_its_label_with_the_last() {
+fn new_revision_gets_one_pull_job_for_each_image() {
     let more = json!({"inPlaceUpdateStrategy": {
         "imagePreDownloadParallelism": "50%", "imagePreDownloadTimeoutSeconds": 60,
     }});
@@ -137,7 +137,7 @@ fn a_new_revision_gets_a_job_for_each_image_and_its_label_with_the_last() {
 }
 
 #[test]
-fn a_job_is_within_the_limits_of_jobs_whatever_the_cloneset_says() {
+fn pull_job_of_any_cloneset_is_within_limits() {
     let mut world = world(
         4,
         json!({"inPlaceUpdateStrategy": {"imagePreDownloadTimeoutSeconds": i32::MAX}}),
@@ -219,7 +219,7 @@ fn what_is_not_worth_it_is_ignored_and_said_so_on_the_revision() {
 }
 
 #[test]
-fn a_part_of_one_batch_is_pulled_for() {
+fn partition_with_one_batch_gets_a_pull_job() {
     let mut world = world(4, json!({"maxUnavailable": "100%", "partition": 2}));
     rollout(&mut world, "web:2");
     assert_eq!(world.jobs.len(), 1, "the others go later");
@@ -341,7 +341,7 @@ fn names_of_jobs_are_cut_where_an_objects_name_ends() {
 }
 
 #[test]
-fn an_update_waits_for_its_image_and_not_longer_than_told() {
+fn update_waits_for_its_image_until_the_timeout() {
     // At most three replicas, and all at once: pulling ahead is worth its cost, because the update
     // waits.
     let mut world = world(2, json!({"maxUnavailable": 2}));
@@ -406,7 +406,7 @@ fn the_longest_wait_from_a_time_to_come_is_no_panic() {
 }
 
 #[test]
-fn a_rollback_waits_as_well_and_a_job_that_cannot_be_made_holds_nothing_up() {
+fn rollback_waits_for_its_image_until_the_timeout() {
     let mut world = world(5, json!({}));
     rollout(&mut world, "web:2");
     world.settle();
@@ -438,7 +438,7 @@ fn a_rollback_waits_as_well_and_a_job_that_cannot_be_made_holds_nothing_up() {
 }
 
 #[test]
-fn nobody_waits_where_nobody_pulls() {
+fn update_does_not_wait_where_nothing_is_pulled() {
     let mut world = world(4, json!({}));
     world.gates = world
         .gates
@@ -480,7 +480,7 @@ fn a_time_that_is_none_is_refused_by_name() {
 }
 
 #[test]
-fn an_image_that_comes_wakes_those_who_wait() {
+fn pulled_image_triggers_waiting_updates() {
     let mut world = world(1, json!({}));
     let node = |world: &World| -> NodeImage { serde_json::from_value(world.node.clone()).unwrap() };
     pulled(&mut world, "2", "Pulling");

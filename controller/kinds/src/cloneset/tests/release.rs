@@ -5,7 +5,7 @@ use super::super::simulation::{World, template};
 use super::kinds;
 
 #[test]
-fn a_pod_that_loses_a_label_of_the_selector_is_released_and_replaced() {
+fn pod_outside_selector_is_released_and_replaced() {
     let mut world = World::settled(2, template("web:1"), json!({}));
     let stray = world.pods()[0].metadata.name.to_string();
     world.label(0, "app", "debug");
@@ -34,7 +34,7 @@ fn a_pod_that_is_being_deleted_is_not_released() {
 }
 
 #[test]
-fn expressions_count_and_a_selector_that_cannot_be_read_releases_nobody() {
+fn unreadable_selector_releases_no_pod() {
     let world = World::settled(2, template("web:1"), json!({}));
     for (selector, strays) in [
         (

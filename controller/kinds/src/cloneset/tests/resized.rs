@@ -114,7 +114,7 @@ fn cpu_alone_goes_in_place_in_service_with_three_writes_per_pod() {
 }
 
 #[test]
-fn with_an_image_and_with_a_policy_that_restarts_the_pod_leaves_service() {
+fn resize_with_restart_takes_pod_out_of_service() {
     let restarting = |cpu: &str| {
         let mut template = template("web:1", cpu);
         template["spec"]["containers"][0]["resizePolicy"] =
@@ -325,7 +325,7 @@ fn resize_that_a_webhook_refuses_is_an_update_refused() {
 }
 
 #[test]
-fn infeasible_resize_is_told_after_a_death_at_any_write() {
+fn infeasible_resize_is_reported_after_any_crash() {
     for writes in 0..3 {
         let mut world = world(template("web:1", "1"), json!({}));
         world.refuses = "NodeCapacity";
@@ -349,7 +349,7 @@ fn infeasible_resize_is_told_after_a_death_at_any_write() {
 }
 
 #[test]
-fn what_is_put_off_is_no_event() {
+fn deferred_resize_sends_no_event() {
     let mut world = world(template("web:1", "1"), json!({}));
     world.refuses = "Deferred";
     world.set_template(template("web:1", "9"));
@@ -358,7 +358,7 @@ fn what_is_put_off_is_no_event() {
 }
 
 #[test]
-fn what_is_put_off_is_done_later() {
+fn deferred_resize_is_done_later() {
     let mut world = world(template("web:1", "1"), json!({"maxUnavailable": "100%"}));
     world.refuses = "Deferred";
     world.set_template(template("web:1", "2"));

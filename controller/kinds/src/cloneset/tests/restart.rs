@@ -36,7 +36,7 @@ fn restarts(world: &World) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn each_other_value_restarts_all_containers_once_with_three_writes_per_pod() {
+fn changed_restart_time_restarts_each_container_once() {
     let mut world = settled("InPlaceOnly", json!({}));
     let before = world.identities();
     for (at, times) in [
@@ -91,7 +91,7 @@ fn the_plan_says_which_containers_and_what_it_waits_for() {
 }
 
 #[test]
-fn pods_that_the_partition_keeps_back_are_not_restarted_and_new_ones_need_not_be() {
+fn partitioned_and_new_pods_are_not_restarted() {
     let mut world = settled("InPlaceIfPossible", json!({"partition": 2}));
     world.set_template(two_containers("web:1", Some(FIRST)));
     world.settle();
@@ -125,7 +125,7 @@ fn pods_that_the_partition_keeps_back_are_not_restarted_and_new_ones_need_not_be
 }
 
 #[test]
-fn a_container_with_a_new_image_is_restarted_once_by_its_kubelet() {
+fn new_image_restarts_container_once_by_kubelet() {
     let mut world = settled("InPlaceOnly", json!({"maxUnavailable": 3}));
     world.set_template(two_containers("web:2", Some(FIRST)));
     world.step();
@@ -154,7 +154,7 @@ fn a_container_with_a_new_image_is_restarted_once_by_its_kubelet() {
 }
 
 #[test]
-fn the_grace_period_comes_first_and_what_is_taken_back_in_it_restarts_nothing() {
+fn restart_waits_for_grace_period_and_can_be_undone() {
     let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}, "maxUnavailable": 3});
     let mut world = settled("InPlaceOnly", grace);
     let begin = |world: &mut World| {
@@ -182,7 +182,7 @@ fn the_grace_period_comes_first_and_what_is_taken_back_in_it_restarts_nothing() 
 }
 
 #[test]
-fn pods_are_out_of_service_until_each_container_is_another_and_no_more_than_may_be() {
+fn pod_is_unavailable_until_all_containers_restarted() {
     let mut world = settled("InPlaceOnly", json!({"maxUnavailable": 1}));
     world.set_template(two_containers("web:1", Some(FIRST)));
     world.step();
@@ -215,7 +215,7 @@ fn pods_are_out_of_service_until_each_container_is_another_and_no_more_than_may_
 }
 
 #[test]
-fn where_no_daemon_answers_it_is_told_whose_word_is_missing() {
+fn silent_daemon_is_reported_while_restart_is_due() {
     let mut world = settled("InPlaceOnly", json!({"maxUnavailable": 1}));
     world.daemons = false;
     world.set_template(two_containers("web:1", Some(FIRST)));
@@ -405,7 +405,7 @@ proptest! {
     /// restart was wanted, no container is restarted more often than there was a cause, the limits
     /// hold, and in the end all match the template.
     #[test]
-    fn who_serves_was_restarted_when_its_metadata_says(
+    fn pods_in_service_have_restarted_as_requested(
         acts in prop::collection::vec(act(), 1..40), ordered in any::<bool>(), grace in prop::sample::select(vec![0, 3]),
     ) {
         let mut first = two_containers("web:0", None);

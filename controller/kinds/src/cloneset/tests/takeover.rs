@@ -169,7 +169,7 @@ fn patches(world: &World) -> Vec<PodPatch> {
 }
 
 #[test]
-fn what_is_at_rest_is_left_alone() {
+fn settled_pods_are_not_written() {
     // Pods from before the gates and the lifecycle label existed, too.
     let mut ancient = pod("c", true);
     ancient["spec"]["readinessGates"] = json!([]);
@@ -485,7 +485,7 @@ fn an_update_between_two_batches_goes_on() {
 }
 
 #[test]
-fn a_revision_that_comes_between_two_batches_takes_the_rest_along() {
+fn revision_between_batches_includes_pending_images() {
     // Both revisions have the same image of `side`, and the pod has another.
     let mut world = between_batches("web:3", "side:2", false);
     world.step();

@@ -17,7 +17,7 @@ fn unreadable(kind: &'static str, name: &str) -> Unreadable {
 }
 
 #[test]
-fn a_set_with_an_object_that_cannot_be_read_creates_updates_and_deletes_no_pod() {
+fn unreadable_object_prevents_new_pod_changes() {
     for kind in ["Pod", "PersistentVolumeClaim", "ControllerRevision"] {
         for replicas in [1, 3] {
             let mut world = World::settled(2, template("web:1"), json!({}));
@@ -55,7 +55,7 @@ fn a_set_with_an_object_that_cannot_be_read_creates_updates_and_deletes_no_pod()
 }
 
 #[test]
-fn of_a_held_set_updates_end_but_for_the_pod_that_cannot_be_read() {
+fn held_set_finishes_updates_of_readable_pods() {
     let mut world = World::settled(
         2,
         template("web:1"),

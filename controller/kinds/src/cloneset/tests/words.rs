@@ -98,7 +98,7 @@ fn a_pod_that_does_not_serve_yet_says_what_it_waits_for() {
 }
 
 #[test]
-fn the_first_of_several_that_become_available_is_looked_for() {
+fn plan_looks_again_when_first_pod_is_available() {
     let mut world = World::settled(
         1,
         template("web:1"),
@@ -128,7 +128,7 @@ fn the_first_of_several_that_become_available_is_looked_for() {
 }
 
 #[test]
-fn a_failure_that_is_told_otherwise_has_lasted_since_it_was_told_first() {
+fn reworded_failure_keeps_its_start_time() {
     let mut world = World::settled(
         1,
         template("web:1"),

@@ -36,7 +36,7 @@ fn two(main: Value, side: Value) -> Value {
 }
 
 #[test]
-fn a_loop_that_was_told_is_over_with_the_container_that_ran_in_it() {
+fn reported_crash_loop_ends_with_its_container() {
     let loops = crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
     let first = |state: Value| container(json!({"state": state}));
     let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
@@ -81,7 +81,7 @@ fn ready_since(seconds: i64) -> Value {
 }
 
 #[test]
-fn crash_without_probe_stays_told_between_restarts() {
+fn crash_without_probe_is_reported_between_restarts() {
     let short = json!({"terminated": {"exitCode": 1, "reason": "Error", "startedAt": BEGAN, "finishedAt": BEGAN}});
     let mut set = snapshot(&crash(short.clone()), &json!({}));
     let first = told(&mut set, &Outcome::default(), 0).unwrap();
@@ -168,7 +168,7 @@ fn command_that_does_not_exist_keeps_one_message() {
 }
 
 #[test]
-fn event_tells_of_a_crash_loop_once() {
+fn crash_loop_sends_one_event() {
     let mut set = snapshot(&json!({}), &json!({}));
     let mut events = Vec::new();
     for (seconds, pod) in [
@@ -187,7 +187,7 @@ fn event_tells_of_a_crash_loop_once() {
 }
 
 #[test]
-fn a_container_that_was_restarted_once_hides_no_failure_of_another() {
+fn restarted_container_hides_no_failure_of_another() {
     let restarted = json!({"restartCount": 1, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1}}});
     let missing =
         json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}});
@@ -269,7 +269,7 @@ fn a_container_from_before_the_update_is_not_to_blame() {
 }
 
 #[test]
-fn what_the_kubelet_says_of_a_spec_before_is_no_news() {
+fn container_status_of_older_spec_is_ignored() {
     let mut pod = container(
         json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}),
     );
@@ -284,7 +284,7 @@ fn what_the_kubelet_says_of_a_spec_before_is_no_news() {
 
 /// No template has it, so the remedy is elsewhere.
 #[test]
-fn of_a_container_that_a_sidecarset_brought_the_sidecarset_is_named() {
+fn failing_sidecar_message_names_its_sidecarset() {
     let fails = |reason: &str| json!({"state": {"waiting": {"reason": reason}}});
     let denied =
         json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "401 Unauthorized"}}});

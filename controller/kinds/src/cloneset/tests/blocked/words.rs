@@ -169,7 +169,7 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
 }
 
 #[test]
-fn another_cause_is_told_at_once_and_it_is_still_blocked_since_the_first() {
+fn new_cause_changes_message_and_keeps_start_time() {
     // The first cause, the next cause, and whether the condition changes.
     let table = [
         ("another cause", pull("no such image"), crash(1), true),
@@ -379,7 +379,7 @@ fn held(pod: &str, message: &str) -> Failure {
 }
 
 #[test]
-fn budget_gives_way_to_what_a_person_must_mend() {
+fn budget_is_reported_after_causes_to_be_fixed() {
     let unscheduled = json!({
         "metadata": {"creationTimestamp": BEGAN}, "spec": {"nodeName": ""},
         "status": {"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": BEGAN}]},
@@ -477,7 +477,7 @@ fn refusals_name_the_first_pods_and_count_the_others() {
 }
 
 #[test]
-fn message_rests_while_the_pods_that_it_names_wait() {
+fn message_is_stable_while_its_named_pods_wait() {
     let budget = |available: u8| {
         format!(
             "PodUnavailableBudget default/web allows no more pods to go: {available} of 9 are available"

@@ -12,7 +12,7 @@ fn labelled(tier: &str) -> Value {
 }
 
 #[test]
-fn the_end_of_an_update_in_service_is_told_before_the_next_begins() {
+fn reverted_update_is_marked_updated_before_the_next() {
     let mut world = World::settled(1, labelled("a"), strategy(json!({})));
     world.set_lifecycle(json!({"inPlaceUpdate": by_label(false)}));
     world.set_template(labelled("b"));
@@ -40,7 +40,7 @@ fn the_end_of_an_update_in_service_is_told_before_the_next_begins() {
 }
 
 #[test]
-fn a_hook_that_comes_in_the_middle_of_an_update_is_not_waited_for() {
+fn hook_added_during_update_does_not_hold_the_pod() {
     let mut world = World::settled(1, template("web:1"), strategy(json!({})));
     world.set_template(template("web:2"));
     world.step();
@@ -57,7 +57,7 @@ fn a_hook_that_comes_in_the_middle_of_an_update_is_not_waited_for() {
 }
 
 #[test]
-fn a_pod_that_waits_for_its_update_goes_on_waiting_when_the_limits_get_narrower() {
+fn preparing_pod_keeps_waiting_under_narrower_limits() {
     let mut world = held(2, json!({}), json!({"inPlaceUpdate": by_label(false)}));
     world.set_template(template("web:2"));
     world.settle();

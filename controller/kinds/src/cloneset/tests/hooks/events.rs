@@ -19,7 +19,7 @@ fn told(world: &mut World) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn who_holds_a_pod_is_told_once_that_it_waits() {
+fn held_pod_sends_one_event_that_names_its_hook() {
     type Edit = fn(&mut World);
     let cases: [(&str, &str, &str, Edit); 2] = [
         (

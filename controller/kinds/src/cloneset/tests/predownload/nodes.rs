@@ -85,7 +85,7 @@ fn a_node_has_what_it_reports_of_this_very_image_and_round() {
 }
 
 #[test]
-fn only_an_image_that_was_not_there_before_wakes() {
+fn only_newly_pulled_image_triggers_reconcile() {
     let now = pulls(json!([{"tag": "1", "phase": "Succeeded", "version": 1}]));
     let table = [
         (
@@ -179,7 +179,7 @@ fn an_update_that_has_begun_waits_for_no_image() {
 }
 
 #[test]
-fn a_pod_whose_node_has_the_image_does_not_wait_behind_one_whose_node_has_it_not() {
+fn pod_with_pulled_image_does_not_wait_for_others() {
     let mut world = world(4, json!({}));
     annotate(&mut world, "5m");
     rollout(&mut world, "web:2");

@@ -142,12 +142,12 @@ fn obstacle(snapshot: &Snapshot, name: &str) -> Option<String> {
         .own
         .others
         .get(name)
-        .map(|other| who_has_the_name(other));
+        .map(|other| name_taken_by(other));
     other.or_else(|| claims::obstacle(snapshot, name))
 }
 
 /// The owner of a pod that has the name of one of the set's pods, for messages.
-pub(super) fn who_has_the_name(other: &Pod) -> String {
+pub(super) fn name_taken_by(other: &Pod) -> String {
     if other.metadata.deletion_timestamp.is_some() {
         return "another pod of this name is being deleted".to_owned();
     }

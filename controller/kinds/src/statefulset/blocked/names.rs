@@ -4,7 +4,7 @@ use berth_workload::blocked::{Cause, Grade};
 use jiff::Timestamp;
 
 use super::super::Snapshot;
-use super::super::create::who_has_the_name;
+use super::super::create::name_taken_by;
 use super::lasting::LASTING;
 
 /// The causes for pods of other owners that have names of the set's pods.
@@ -18,7 +18,7 @@ pub(super) fn taken(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item =
         .map(move |(name, other)| {
             let message = format!(
                 "{workload}: pod {name} cannot be made: {}; delete it",
-                who_has_the_name(other)
+                name_taken_by(other)
             );
             let due = other
                 .metadata

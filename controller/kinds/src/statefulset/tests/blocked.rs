@@ -62,7 +62,7 @@ fn told(snapshot: &Snapshot, outcome: &Outcome, seconds: i64) -> Option<(String,
 }
 
 /// The cause counts after a minute, and the plan asks for a decision by then.
-fn told_when_it_has_lasted(snapshot: &Snapshot, what: &str) -> (String, String) {
+fn blocked_after_a_minute(snapshot: &Snapshot, what: &str) -> (String, String) {
     assert_eq!(
         told(snapshot, &Outcome::default(), 59),
         None,
@@ -115,14 +115,14 @@ fn a_pod_that_does_not_go_names_its_node_if_that_is_not_ready() {
         let names: Vec<_> = nodes_to_watch(&snapshot.pods, None).into_iter().collect();
         assert_eq!(names, ["node".into()], "{what}");
         snapshot.own.watched_nodes = nodes(&[node]);
-        let (told, message) = told_when_it_has_lasted(&snapshot, what);
+        let (told, message) = blocked_after_a_minute(&snapshot, what);
         assert_eq!(told, reason, "{what}: {message}");
         has_words(&message, &words);
     }
 }
 
 #[test]
-fn a_node_that_is_lost_after_the_pod_was_told_is_told_in_its_place() {
+fn lost_node_replaces_pod_terminating_as_cause() {
     let world = World::settled(2, json!({}));
     let mut snapshot = with_pod(
         &world,
@@ -141,7 +141,7 @@ fn a_node_that_is_lost_after_the_pod_was_told_is_told_in_its_place() {
 }
 
 #[test]
-fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
+fn pinned_pod_message_names_its_unavailable_node() {
     let world = World::settled(2, json!({}));
     let records = |required: Value| {
         let state =
@@ -221,7 +221,7 @@ fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
             "{what}"
         );
         snapshot.own.watched_nodes = nodes(&all);
-        let (told, message) = told_when_it_has_lasted(&snapshot, what);
+        let (told, message) = blocked_after_a_minute(&snapshot, what);
         assert_eq!(told, reason, "{what}: {message}");
         has_words(&message, &words);
     }
@@ -283,7 +283,7 @@ fn resizes(type_: &str) -> Value {
 }
 
 #[test]
-fn a_file_system_that_grows_with_the_next_start_is_told_where_no_update_brings_one() {
+fn pending_file_system_resize_is_reported() {
     let pending = resizes("FileSystemResizePending");
     let waits = Some("FileSystemResizePending");
     let partition = json!({"updateStrategy": {"rollingUpdate": {"partition": 2}}});
@@ -300,7 +300,7 @@ fn a_file_system_that_grows_with_the_next_start_is_told_where_no_update_brings_o
             assert_eq!(told(&snapshot, &Outcome::default(), 100), None, "{what}");
             continue;
         };
-        let (told, message) = told_when_it_has_lasted(&snapshot, what);
+        let (told, message) = blocked_after_a_minute(&snapshot, what);
         assert_eq!(told, reason, "{what}: {message}");
         has_words(
             &message,
@@ -367,12 +367,12 @@ fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
 }
 
 #[test]
-fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
+fn ordered_predecessor_without_own_cause_is_reported() {
     let more = |world: &mut World| world.edit(|spec| spec.replicas = Some(3));
     // A pod whose claim grows for too long.
     let mut world = growing(2, &json!({}), &resizes("Resizing"));
     more(&mut world);
-    let (reason, message) = told_when_it_has_lasted(&world.snapshot(), "grows");
+    let (reason, message) = blocked_after_a_minute(&world.snapshot(), "grows");
     assert_eq!(reason, "PredecessorNotReady", "{message}");
     has_words(
         &message,
@@ -385,7 +385,7 @@ fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
     // Of a batch that may be larger, too: the next pods follow when all serve.
     let two = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
     let (reason, message) =
-        told_when_it_has_lasted(&growing(3, &two, &resizes("Resizing")).snapshot(), "of two");
+        blocked_after_a_minute(&growing(3, &two, &resizes("Resizing")).snapshot(), "of two");
     assert_eq!(reason, "PredecessorNotReady", "{message}");
     has_words(
         &message,
@@ -410,12 +410,12 @@ fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
     more(&mut world);
     let ready = json!([{"type": "Ready", "status": "False", "lastTransitionTime": SINCE}]);
     let snapshot = with_pod(&world, "db-0", &json!({"status": {"conditions": ready}}));
-    let (reason, message) = told_when_it_has_lasted(&snapshot, "not ready");
+    let (reason, message) = blocked_after_a_minute(&snapshot, "not ready");
     assert_eq!(reason, "PodNotReady", "{message}");
 }
 
 #[test]
-fn in_order_a_pod_that_has_ended_and_is_held_is_told() {
+fn ordered_ended_pod_held_by_hook_is_reported() {
     let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
     let mut world = World::new(2, json!({"lifecycle": hook}));
     world.merge(&json!({"template": {"metadata": {"labels": {"example.com/in-use": "true"}}}}));
@@ -428,7 +428,7 @@ fn in_order_a_pod_that_has_ended_and_is_held_is_told() {
         },
         "status": {"phase": "Failed"},
     });
-    let (reason, message) = told_when_it_has_lasted(&with_pod(&world, "db-1", &state), "held");
+    let (reason, message) = blocked_after_a_minute(&with_pod(&world, "db-1", &state), "held");
     assert_eq!(reason, "HookNotReleased", "{message}");
     has_words(
         &message,

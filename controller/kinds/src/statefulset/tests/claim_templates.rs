@@ -39,7 +39,7 @@ fn uids(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_new_template_replaces_the_pods_without_its_volume_one_after_the_other() {
+fn new_claim_template_replaces_pods_one_by_one() {
     for policy in ["ReCreate", "InPlaceIfPossible"] {
         let mut world = with_one_more(3, &json!({"podUpdatePolicy": policy}), &json!({}));
         let revision = world.status().update_revision;
@@ -127,7 +127,7 @@ fn a_new_template_keeps_to_what_holds_for_every_update() {
 }
 
 #[test]
-fn with_on_delete_a_pod_gets_the_volume_when_somebody_deletes_it() {
+fn on_delete_pod_gets_new_volume_after_deletion() {
     let on_delete = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}});
     let mut world = with_one_more(2, &json!({}), &on_delete);
     world.delete("db-0");
@@ -137,7 +137,7 @@ fn with_on_delete_a_pod_gets_the_volume_when_somebody_deletes_it() {
 }
 
 #[test]
-fn an_update_in_place_of_a_pod_without_the_volume_is_one_by_a_new_pod() {
+fn update_recreates_pod_without_the_volume() {
     let policy = json!({"podUpdatePolicy": "InPlaceIfPossible"});
     let mut world = with_one_more(2, &policy, &json!({}));
     let before = uids(&world);
@@ -173,7 +173,7 @@ fn an_update_in_place_that_has_begun_ends_by_a_new_pod() {
 }
 
 #[test]
-fn where_pods_are_updated_in_place_only_the_missing_volume_is_told() {
+fn in_place_only_reports_missing_volume() {
     let mut world = with_one_more(2, &json!({"podUpdatePolicy": "InPlaceOnly"}), &json!({}));
     let before = uids(&world);
     world.settle();
@@ -220,7 +220,7 @@ fn a_claim_that_a_webhook_renamed_is_the_templates_nevertheless() {
 }
 
 #[test]
-fn pods_of_another_kind_of_stateful_set_that_are_taken_over_have_their_volumes() {
+fn adopted_pods_have_the_volumes_of_their_claims() {
     let mut world = World::settled(2, json!({"volumeClaimTemplates": [template("data")]}));
     let before = uids(&world);
     for pod in world.pods.values_mut() {

@@ -28,7 +28,7 @@ fn owners(world: &mut World, claim: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_claim_is_made_before_its_pod_and_given_to_the_next_of_its_name() {
+fn claim_precedes_its_pod_and_is_reused_by_name() {
     let mut world = with_claims(2, json!({}));
     world.step();
     world.step();
@@ -164,7 +164,7 @@ fn no_claim_goes_with_a_pod_that_is_back_in_range() {
 }
 
 #[test]
-fn nor_does_one_whose_template_was_taken_away_meanwhile() {
+fn claim_of_removed_template_stays_with_kept_pod() {
     let hook = json!({"preDelete": {"finalizersHandler": ["example.com/in-use"]}});
     let policy = json!({"whenScaled": "Delete", "whenDeleted": "Delete"});
     let mut world = with_claims(
@@ -313,7 +313,7 @@ fn ordered_batch_grows_claims_of_all_its_pods() {
 }
 
 #[test]
-fn a_pod_is_updated_when_its_claims_have_grown_or_wait_for_its_next_start() {
+fn update_starts_once_claims_grew_or_need_restart() {
     let mut world = growing(2, json!({}));
     ask_for(&mut world, "2Gi");
     world.set_image("db:1");

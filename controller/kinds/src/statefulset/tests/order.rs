@@ -56,7 +56,7 @@ fn in_parallel_all_are_made_and_go_at_once() {
 }
 
 #[test]
-fn in_parallel_no_more_are_made_than_may_be_unavailable_while_scaling() {
+fn parallel_creation_keeps_scale_max_unavailable() {
     let fields = json!({"podManagementPolicy": "Parallel", "scaleStrategy": {"maxUnavailable": 2}});
     let mut world = World::new(5, fields);
     world.step();
@@ -74,7 +74,7 @@ fn in_parallel_no_more_are_made_than_may_be_unavailable_while_scaling() {
 }
 
 #[test]
-fn in_order_pods_go_from_the_highest_down_when_all_that_stay_are_available() {
+fn ordered_scale_down_deletes_highest_ordinal_first() {
     let mut world = World::settled(4, json!({}));
     world.break_pod("db-0");
     world.edit(|spec| spec.replicas = Some(2));
@@ -96,7 +96,7 @@ fn in_order_pods_go_from_the_highest_down_when_all_that_stay_are_available() {
 }
 
 #[test]
-fn in_order_one_that_does_not_serve_goes_only_when_no_lower_one_waits_for_it() {
+fn ordered_scale_down_waits_for_lower_broken_pod() {
     let mut world = World::settled(4, json!({}));
     world.break_pod("db-3");
     world.edit(|spec| spec.replicas = Some(1));
@@ -117,7 +117,7 @@ fn in_order_one_that_does_not_serve_goes_only_when_no_lower_one_waits_for_it() {
 }
 
 #[test]
-fn the_pod_of_a_reserved_ordinal_goes_after_another_was_made_for_it() {
+fn reserved_ordinal_is_deleted_after_its_replacement() {
     let mut world = World::settled(3, json!({}));
     world.merge(&json!({"reserveOrdinals": [1, "5-9"]}));
     assert_eq!(told(&world.step()), ["CreatePod db-3"]);
@@ -152,7 +152,7 @@ fn what_has_ended_is_replaced() {
 }
 
 #[test]
-fn a_pod_of_nobody_with_name_and_labels_is_adopted_and_one_without_is_let_go() {
+fn orphan_is_adopted_only_if_its_labels_match() {
     let mut world = World::settled(2, json!({}));
     let uid = world.uid("db-1");
     world.pods.get_mut("db-1").unwrap()["metadata"]["ownerReferences"] = json!([]);

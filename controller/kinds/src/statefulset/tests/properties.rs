@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_last_good_template_reaches_every_pod_and_no_step_breaks_a_rule(
+    fn every_rollout_ends_and_no_step_breaks_a_rule(
         changes in prop::collection::vec(change(), 1..30), given in given(), replicas in 1i32..6, partition in 0i32..4,
         templates in prop::sample::select(TEMPLATES.to_vec()),
     ) {

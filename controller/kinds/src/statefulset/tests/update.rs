@@ -313,7 +313,7 @@ fn no_more_pods_go_out_of_service_than_may() {
 }
 
 #[test]
-fn the_first_that_serves_and_has_no_budget_ends_the_order_and_what_does_not_serve_costs_nothing() {
+fn bad_image_stops_at_max_unavailable() {
     let mut world = parallel(
         5,
         json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 2}),
@@ -352,7 +352,7 @@ fn what_is_broken_is_repaired_first() {
 }
 
 #[test]
-fn in_order_the_pod_that_all_wait_for_is_repaired_if_its_containers_fail() {
+fn ordered_update_repairs_its_failing_predecessor() {
     let mut world = World::settled(3, json!({}));
     world.set_image("bad:1");
     for _ in 0..5 {
@@ -394,7 +394,7 @@ fn ordered_pod_without_its_gate_waits_for_itself() {
 }
 
 #[test]
-fn who_is_asked_to_go_goes_within_the_limits_and_comes_back() {
+fn requested_deletions_keep_limits_and_are_replaced() {
     for fields in [
         json!({"updateStrategy": {"type": "OnDelete"}}),
         json!({"updateStrategy": {"rollingUpdate": {"paused": true}}}),
@@ -434,7 +434,7 @@ fn on_delete_a_pod_is_updated_when_somebody_deletes_it() {
 }
 
 #[test]
-fn without_an_order_the_priority_says_who_is_first() {
+fn unordered_update_follows_priority() {
     let order = json!({"priorityStrategy": {"weightPriority": [
         {"weight": 50, "matchSelector": {"matchLabels": {"statefulset.kubernetes.io/pod-name": "db-1"}}},
     ]}});
@@ -450,7 +450,7 @@ fn without_an_order_the_priority_says_who_is_first() {
 }
 
 #[test]
-fn a_hook_holds_a_pod_before_its_deletion_until_it_is_wanted_again() {
+fn pre_delete_hook_holds_pod_until_wanted_again() {
     let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
     let mut world = World::new(
         3,
@@ -510,8 +510,7 @@ fn what_has_begun_ends_first_wherever_it_is_in_the_order() {
 }
 
 #[test]
-fn a_template_that_leaves_a_default_out_is_no_other_and_one_that_spells_it_out_changes_labels_alone()
- {
+fn defaults_in_a_template_recreate_no_pod() {
     let spelled = json!({"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30});
     let mut world = World::settled(2, json!({"template": {"spec": spelled}}));
     let (revision, before) = (

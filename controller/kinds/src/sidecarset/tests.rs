@@ -305,7 +305,7 @@ fn annotations_come_with_an_image_update_as_their_policies_say() {
 }
 
 #[test]
-fn a_pod_that_differs_in_more_than_images_is_told_and_left_alone() {
+fn not_upgradable_pod_is_reported_and_not_updated() {
     let mut other = pod("a", "h1", true);
     other["metadata"]["annotations"][HASH_WITHOUT_IMAGE] =
         json!(json!({"log": {"hash": "x"}, "other": {"hash": "y"}}).to_string());
@@ -423,7 +423,7 @@ pub(super) fn hot_snapshot(pods: &[Value], strategy: Value) -> Snapshot {
 }
 
 #[test]
-fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_when_it_works() {
+fn hot_upgrade_fills_spare_then_empties_old_container() {
     let begun = decide(
         &hot_snapshot(
             &[hot_pod(["mesh:1", "empty:1"], "h1", "mesh-1", [true, true])],
@@ -522,7 +522,7 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
 }
 
 #[test]
-fn another_empty_image_changes_no_pod_and_one_of_two_containers_always_works() {
+fn changed_empty_image_updates_no_pod() {
     let writes = |pod: Value| {
         let plan = decide(&hot_snapshot(&[pod], json!({})), NOW);
         plan.actions()
@@ -547,7 +547,7 @@ fn another_empty_image_changes_no_pod_and_one_of_two_containers_always_works() {
 }
 
 #[test]
-fn who_leads_anew_says_nothing_else_of_injection_before_it_knows() {
+fn new_leader_keeps_injection_ready_while_unknown() {
     let ready = |asked, said: Option<&str>| {
         let mut snapshot = Snapshot {
             asked,
@@ -588,7 +588,7 @@ fn a_rollback_halfway_goes_to_the_container_that_is_not_proven() {
 }
 
 #[test]
-fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
+fn image_changed_halfway_updates_unserving_container() {
     let unproven = || {
         let before = json!({"imageID": "id-mesh:9", "berthContainerID": "c://mesh-2", "berthImage": "empty:1"});
         json!({"log": {"revision": "h9", "updateImages": true, "lastContainerStatuses": {"mesh-2": before}}})
@@ -672,7 +672,7 @@ fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
 }
 
 #[test]
-fn a_pod_whose_container_is_that_of_before_is_not_counted_as_ready() {
+fn pod_with_its_previous_container_is_not_ready() {
     let mut pod = pod("a", "h2", true);
     let before =
         json!({"imageID": "id-agent:2", "berthContainerID": "c://1", "berthImage": "agent:1"});
@@ -737,7 +737,7 @@ fn pods_are_counted_by_what_they_have() {
 }
 
 #[test]
-fn a_pod_is_missed_only_if_it_was_created_while_the_selectors_were_as_they_are() {
+fn pods_older_than_the_selectors_are_not_missed() {
     let now: Timestamp = "2026-01-10T00:00:00.5Z".parse().unwrap();
     // The SidecarSet was created on 2026-01-02.
     let bare = |name: &str, made: &str| {
@@ -876,7 +876,7 @@ mod properties {
 }
 
 #[test]
-fn what_holds_updates_back_is_told_once_by_an_event() {
+fn blocked_updates_send_one_event() {
     let fields = json!({"/spec/updateStrategy/maxUnavailable": 0});
     let pods = [pod("a", "h1", true)];
     let first = snapshot(&fields, &pods);

@@ -29,7 +29,7 @@ fn of_all_records_that_of_one_set_is_read_in_both_forms() {
 }
 
 #[test]
-fn a_pod_is_injected_if_it_is_listed_or_has_a_record_and_no_list() {
+fn pod_is_injected_by_list_or_else_by_record() {
     let hash = json!({"log": "h1"}).to_string();
     for (annotations, expected) in [
         (json!({INJECTED_LIST: "a,log"}), true),

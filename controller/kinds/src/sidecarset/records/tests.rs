@@ -30,7 +30,7 @@ fn the_old_form_is_a_hash() {
 }
 
 #[test]
-fn what_is_no_record_counts_for_nothing() {
+fn malformed_records_are_ignored() {
     for text in ["h", "{", "[]", "null", r#"{"a":1,"b":{"hash":1}}"#] {
         assert_eq!(read(Some(text)), Records::new(), "{text}");
     }
@@ -43,7 +43,7 @@ fn what_is_no_record_counts_for_nothing() {
 }
 
 #[test]
-fn what_is_noted_of_one_leaves_what_stands_beside_it_as_it_is() {
+fn writing_a_record_keeps_the_other_records() {
     let record = || Record::new("b", ("h", ""), &["x".to_owned()], "2026-01-02T03:04:05Z");
     let own = r#""b":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"b","sidecarList":["x"]}"#;
     let other = r#""c":{"updateTimestamp":null,"hash":"i","sidecarSetName":"c","sidecarList":null,"later":1}"#;

@@ -136,7 +136,7 @@ fn a_pod_is_replaced_as_the_kind_of_its_controller_does_it() {
 }
 
 #[test]
-fn what_is_replaced_is_what_is_asked_for_and_nothing_while_it_is_held() {
+fn repair_replaces_only_pods_in_its_scope() {
     let missed = || bare("a", "apps/v1 ReplicaSet");
     let mut old = missed();
     old["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -295,7 +295,7 @@ fn the_next_one_goes_when_the_successor_is_ready() {
 }
 
 #[test]
-fn a_turn_begins_when_no_successor_could_be_as_old_as_the_newest_pod() {
+fn turn_begins_when_the_successor_will_be_newest() {
     let owner = "apps/v1 ReplicaSet";
     let mut newest = owned(pod("b", "h2", true), owner);
     newest["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
@@ -422,7 +422,7 @@ fn round_at(second: i64, status: &Value, pods: &[Value]) -> (Plan, Value) {
 }
 
 #[test]
-fn a_pod_in_whose_place_nothing_comes_holds_up_others_for_a_minute() {
+fn missing_successor_delays_others_for_a_minute() {
     let (a, b, c) = (
         bare_of("a", "rs"),
         bare_of("b", "rs"),
@@ -546,7 +546,7 @@ fn workload_that_does_nothing_holds_the_turn_five_minutes() {
 }
 
 #[test]
-fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one() {
+fn workload_without_successor_loses_no_second_pod() {
     let (a, b, c, d) = (
         bare_of("a", "rs"),
         bare_of("b", "rs"),
@@ -611,7 +611,7 @@ fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one
 }
 
 #[test]
-fn one_that_is_not_let_go_holds_up_no_other() {
+fn refused_deletion_delays_no_other_pod() {
     let owner = "apps/v1 ReplicaSet";
     let pods = [bare("a", owner), bare("b", owner)];
     let (_, begun) = round(
@@ -689,7 +689,7 @@ fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
 }
 
 #[test]
-fn nothing_is_replaced_by_a_pod_of_a_canary_and_nothing_waits_for_one() {
+fn canary_pod_is_no_successor_and_is_not_awaited() {
     let owner = "apps/v1 ReplicaSet";
     let mut outdated = owned(pod("a", "h1", true), owner);
     outdated["metadata"]["annotations"][HASH_WITHOUT_IMAGE] =

@@ -76,7 +76,7 @@ pub(super) fn images(name: &str, image: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_native_sidecar_gets_its_image_in_the_list_where_it_is_and_counts_when_it_is_proven() {
+fn native_sidecar_is_updated_and_counts_when_proven() {
     let mut pod = native(pod("a", "h1", true));
     let patch = one_patch(&decide(&agent_set(&[pod.clone()]), NOW));
     assert_eq!(
@@ -125,7 +125,7 @@ fn a_native_sidecar_gets_its_image_in_the_list_where_it_is_and_counts_when_it_is
 }
 
 #[test]
-fn a_native_sidecar_whose_new_image_fails_holds_back_pods_that_do_not_serve() {
+fn failing_native_sidecar_holds_back_unserving_pods() {
     let old = native(pod("b", "h1", false));
     let mut new = patched(native(pod("a", "h2", false)), 1, true);
     assert_eq!(
@@ -178,7 +178,7 @@ fn a_hot_pair_of_native_sidecars_is_upgraded_in_two_halves() {
 }
 
 #[test]
-fn another_image_of_an_init_container_that_ends_changes_the_records_alone() {
+fn init_container_image_changes_only_the_records() {
     let mut pod = native(pod("a", "h1", true));
     pod["spec"]["initContainers"][1]["image"] = json!("agent:2");
     let plan = decide(
@@ -203,7 +203,7 @@ fn another_image_of_an_init_container_that_ends_changes_the_records_alone() {
 }
 
 #[test]
-fn a_pod_that_lacks_a_native_sidecar_is_told_and_left_alone() {
+fn pod_without_native_sidecar_is_not_updated() {
     let mut without = native(pod("a", "h1", true));
     without["spec"]["initContainers"] = json!([]);
     let of_its_own = pod("a", "h1", true);

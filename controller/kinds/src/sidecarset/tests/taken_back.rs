@@ -22,7 +22,7 @@ fn halfway(first: &str, ready: [bool; 2]) -> Value {
 }
 
 #[test]
-fn an_older_container_that_has_the_image_becomes_the_empty_one_before_it_gets_it() {
+fn older_container_is_emptied_before_it_is_reused() {
     for (what, ready, strategy) in [
         ("both run", [true, true], json!({})),
         ("the older one fails", [false, true], json!({})),
@@ -65,7 +65,7 @@ fn an_older_container_that_has_the_image_becomes_the_empty_one_before_it_gets_it
 }
 
 #[test]
-fn as_long_as_the_new_container_does_not_serve_the_older_one_is_left_alone() {
+fn older_container_stays_until_the_new_one_serves() {
     let patch = one_patch(&decide(
         &hot_snapshot(&[halfway("mesh:2", [true, false])], json!({})),
         NOW,

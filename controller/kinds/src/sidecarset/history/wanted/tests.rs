@@ -22,7 +22,7 @@ fn revision_of(set: &SidecarSet, collisions: i32, annotations: &Value) -> Arc<Re
 }
 
 #[test]
-fn the_hashes_of_a_pinned_revision_are_computed_whatever_its_annotations_say() {
+fn pinned_revision_hashes_ignore_its_annotations() {
     let old = of_image("agent:1", "");
     for annotations in [
         json!({}),

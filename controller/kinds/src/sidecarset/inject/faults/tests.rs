@@ -16,7 +16,7 @@ fn set(name: &str, fields: &Value) -> Arc<SidecarSet> {
 }
 
 #[test]
-fn two_that_may_meet_in_a_pod_give_it_no_two_things_of_one_name() {
+fn overlapping_sets_may_not_share_names() {
     let container = |name: &str| json!([{"name": name, "image": "a"}]);
     let same = json!({"/spec/containers": container("agent")});
     let elsewhere = |value: &str| json!({"/spec/containers": container("agent"), "/spec/selector": {"matchLabels": {"app": value}}});
@@ -74,7 +74,7 @@ fn two_that_may_meet_in_a_pod_give_it_no_two_things_of_one_name() {
 }
 
 #[test]
-fn an_annotation_that_no_pod_would_get_is_a_fault_where_it_is_known() {
+fn annotation_that_is_not_allowed_is_a_fault() {
     let key = |key: &str| json!({"/spec/patchPodMetadata": [{"annotations": {"ok": "1"}}, {"annotations": {key: "1"}}]});
     let not_allowed = "is not allowed by ConfigMap kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList: add an \
                            expression there, or remove it";
@@ -278,7 +278,7 @@ fn a_base_a_revision_and_expressions_are_looked_at() {
 }
 
 #[test]
-fn sets_whose_selectors_exclude_each_other_may_have_the_same_container() {
+fn exclusive_selectors_may_share_a_container_name() {
     let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
     let (canary, others) = (
         expression("In", json!(["canary"])),

@@ -40,7 +40,7 @@ fn note_keeps_what_earlier_calls_replaced() {
 }
 
 #[test]
-fn replaced_containers_are_told_once_and_counted() {
+fn replaced_containers_are_counted_and_send_one_event() {
     let mut replaced = pod("a", "h2", true);
     replaced["metadata"]["annotations"][REPLACED] = json!(r#"{"log":["agent"]}"#);
     let mut snapshot = snapshot(&json!({}), &[replaced, pod("b", "h2", true)]);

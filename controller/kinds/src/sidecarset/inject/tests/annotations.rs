@@ -293,7 +293,7 @@ fn text_of_another_set_denies_no_pod() {
 }
 
 #[test]
-fn what_one_could_not_have_is_there_once_another_has_put_it_in_order() {
+fn annotation_repaired_by_later_set_is_merged() {
     let merging = || patching("a", "MergePatchJson", json!({"json": r#"{"a":1}"#}));
     let replacing = || patching("b", "Overwrite", json!({"json": "{}", "forbidden": "1"}));
     let once = run(

@@ -189,7 +189,7 @@ fn counterfeit_beside_copied_records_is_replaced() {
 }
 
 #[test]
-fn who_is_refused_is_told_the_same_reason_by_a_second_call() {
+fn second_call_refuses_for_the_same_reason() {
     let container = |name: &str| json!([{"name": name, "image": "i"}]);
     let pod = json!({
         "metadata": {"name": "web"}, "spec": {"containers": container("main"), "initContainers": container("mesh")},
@@ -319,7 +319,7 @@ fn a_hot_container_comes_as_a_pair() {
 }
 
 #[test]
-fn native_sidecars_are_pairs_too_and_containers_that_end_are_not() {
+fn hot_upgrade_pairs_native_but_not_init_containers() {
     let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
     let spec = json!({"initContainers": [
         {"name": "mesh", "image": "mesh:1", "restartPolicy": "Always", "upgradeStrategy": hot},

@@ -134,7 +134,7 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
 }
 
 #[test]
-fn an_annotation_orders_all_as_they_are_listed_whoever_brings_it() {
+fn annotation_of_pod_or_set_orders_all_containers() {
     let of_pod = {
         let mut pod = pod(json!([of("main", None)]));
         pod["metadata"]["annotations"] =
@@ -197,7 +197,7 @@ fn sidecar_without_a_priority_waits_for_no_own_one() {
 }
 
 #[test]
-fn a_pod_whose_name_is_to_be_generated_gets_it_once_and_only_for_an_order() {
+fn generated_name_is_set_only_for_a_launch_order() {
     let long = "x".repeat(70);
     for (base, priority, name) in [
         (
@@ -225,7 +225,7 @@ fn a_pod_whose_name_is_to_be_generated_gets_it_once_and_only_for_an_order() {
 }
 
 #[test]
-fn nothing_waits_for_what_nobody_could_write() {
+fn no_container_waits_for_an_impossible_barrier() {
     let sidecars = || [set("log", json!({"containers": [of("log", Some("1"))]}))];
     let mut long = pod(json!([of("main", None)]));
     long["metadata"]["name"] = json!("x".repeat(246));
@@ -248,7 +248,7 @@ fn nothing_waits_for_what_nobody_could_write() {
 }
 
 #[test]
-fn an_order_that_cannot_be_made_anew_stays_as_the_workload_made_it() {
+fn invalid_priority_keeps_the_workloads_launch_order() {
     let sidecar = set("log", json!({"containers": [of("log", Some("last"))]}));
     let new = run(
         &pod(json!([ordered("main", "5"), ordered("help", "1")])),

@@ -372,7 +372,7 @@ fn pull_secrets_are_joined_by_name() {
 }
 
 #[test]
-fn resources_are_made_of_those_of_own_containers_and_native_ones() {
+fn resources_derive_from_own_and_native_containers() {
     let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*50%"}, "requests": {"cpu": "cpu"}}});
     let limit = |name: &str, cpu: &str| json!({"name": name, "restartPolicy": "Always", "resources": {"limits": {"cpu": cpu}}});
     let mut old = pod(json!([limit("main", "1"), limit("mesh-1", "16")]));

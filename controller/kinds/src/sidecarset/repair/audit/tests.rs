@@ -5,7 +5,7 @@ use crate::sidecarset::status;
 use crate::sidecarset::tests::{NOW, pod, snapshot};
 
 #[test]
-fn a_pod_is_older_if_it_was_created_before_its_namespace_was_labelled() {
+fn pod_older_than_namespace_label_counts_as_older() {
     let bare = |namespace: &str, name: &str, made: &str| {
         let mut pod = pod(name, "h2", true);
         pod["metadata"]["annotations"] = json!({});

@@ -11,7 +11,7 @@ fn said(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_has_drifted_if_an_image_is_not_that_of_the_revision_of_its_record() {
+fn image_unlike_the_recorded_revision_is_drift() {
     let record = |hash: &str, revision: &str| {
         json!(json!({"log": {"hash": hash, "controllerRevision": revision}}).to_string())
     };
@@ -80,8 +80,7 @@ fn a_pod_whose_records_are_forged_has_drifted() {
 }
 
 #[test]
-fn of_two_hot_upgraded_containers_the_working_one_has_the_image_and_the_other_is_empty_or_on_its_way()
- {
+fn hot_pair_drifts_if_an_image_is_unexpected() {
     let found = |images: [&str; 2], working: &str| {
         said(&hot_snapshot(
             &[hot_pod(images, "h2", working, [true, true])],

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_pod_says_who_refused_it_and_no_longer_when_nobody_does() {
+fn pod_lists_refusals_only_while_they_last() {
     let mut pod = json!({"metadata": {"name": "a"}});
     note(&mut pod, [].into_iter());
     assert_eq!(pod, json!({"metadata": {"name": "a"}}));

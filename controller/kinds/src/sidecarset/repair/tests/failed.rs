@@ -67,7 +67,7 @@ impl Leader {
 }
 
 #[test]
-fn failed_replacement_ends_the_turn_whatever_the_code() {
+fn failed_replacement_ends_the_turn_for_any_code() {
     let label = "apps.kruise.io/v1alpha1 CloneSet";
     for (owner, verb) in [("apps/v1 ReplicaSet", Verb::Evict), (label, Verb::Patch)] {
         for code in [0, 409, 500] {

@@ -379,7 +379,7 @@ proptest! {
 
     /// Limits hold in every order of steps, wherever the controller dies.
     #[test]
-    fn repair_and_updates_together_keep_to_max_unavailable_and_repair_stops_when_it_brings_nothing(
+    fn repair_and_updates_keep_max_unavailable(
         workloads in 1..4_usize,
         max_unavailable in 0..4_usize,
         missed in prop::collection::vec(any::<bool>(), 1..6),
@@ -409,7 +409,7 @@ proptest! {
 
 /// Regardless of the workload of a pod that repair took, pods of other workloads get their turn.
 #[test]
-fn a_pod_that_has_no_successor_holds_up_no_other_workload_for_long() {
+fn missing_successor_delays_no_other_workload() {
     for (happening, missed, injected) in [
         (Happening::Rollout(0), 0, 4),
         (Happening::ScaledDown(0), 1, 2),

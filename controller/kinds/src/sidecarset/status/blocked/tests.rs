@@ -36,7 +36,7 @@ fn a_container_that_has_no_image_is_named_in_the_kubelets_words() {
 }
 
 #[test]
-fn no_budget_is_told_where_pods_wait_for_it_and_nothing_where_none_do_or_updates_are_paused() {
+fn no_budget_is_reported_only_while_pods_wait() {
     let zero = |pods: &[Value]| snapshot(&json!({"/spec/updateStrategy/maxUnavailable": 0}), pods);
     assert_eq!(
         blocked(&zero(&[pod("a", "h1", true)])).unwrap().0,
@@ -48,7 +48,7 @@ fn no_budget_is_told_where_pods_wait_for_it_and_nothing_where_none_do_or_updates
 }
 
 #[test]
-fn held_update_is_blocked_and_told_once() {
+fn held_update_is_blocked_and_reported_once() {
     let snapshot = snapshot(&json!({}), &[pod("a", "h1", true), pod("b", "h1", true)]);
     let plan = crate::sidecarset::decide(&snapshot, NOW);
     let held = |verb, pod| {
@@ -103,7 +103,7 @@ fn held_update_is_blocked_and_told_once() {
 }
 
 #[test]
-fn what_a_person_must_mend_is_told_before_a_budget() {
+fn failing_image_is_reported_before_a_budget() {
     let mut failing = pod("a", "h2", false);
     failing["status"]["containerStatuses"] =
         json!([{"name": "agent", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);

@@ -37,7 +37,7 @@ fn written(plan: &Plan) -> Vec<[String; 3]> {
 }
 
 #[test]
-fn a_sidecar_set_that_is_gone_is_taken_out_and_the_rest_is_worked_out_anew() {
+fn deleted_sidecarset_is_removed_from_condition() {
     let immutable = "UpdateImmutableField";
     let upgradable = "AllSidecarsetUpgradable";
     for (status, message, expected) in [
@@ -74,7 +74,7 @@ fn a_sidecar_set_that_is_gone_is_taken_out_and_the_rest_is_worked_out_anew() {
 }
 
 #[test]
-fn where_pods_are_not_updated_the_condition_takes_back_what_is_true_no_more_and_says_nothing_new() {
+fn not_update_only_removes_outdated_condition_entries() {
     let of = |hash: &str, without_image: &str, said: Option<&str>| {
         let mut pod = pod("a", hash, true);
         let record = json!({"log": {"hash": without_image}}).to_string();
@@ -137,7 +137,7 @@ fn where_pods_are_not_updated_the_condition_takes_back_what_is_true_no_more_and_
 }
 
 #[test]
-fn a_pod_that_is_not_selected_any_more_or_has_no_containers_is_spoken_of_no_more() {
+fn unselected_or_bare_pod_loses_its_condition_entry() {
     let stranger = speaking(
         pod("a", "h1", true),
         "False",

@@ -7,7 +7,7 @@ use crate::sidecarset::decide;
 use crate::sidecarset::tests::{NOW, hot_pod, hot_snapshot};
 
 #[test]
-fn what_became_of_a_pod_is_told_of_no_other_pod_by_its_name() {
+fn events_of_pods_with_equal_names_are_kept_apart() {
     let of = |namespace: &str| {
         let mut pod = hot_pod(["mesh:1", "mesh:2"], "h2", "mesh-2", [true, true]);
         pod["metadata"]["namespace"] = json!(namespace);
@@ -47,7 +47,7 @@ fn what_became_of_a_pod_is_told_of_no_other_pod_by_its_name() {
 }
 
 #[test]
-fn nothing_is_told_of_what_was_not_tried() {
+fn untried_updates_send_no_events() {
     let pod = hot_pod(["mesh:1", "mesh:2"], "h2", "mesh-2", [true, true]);
     let mut snapshot = hot_snapshot(&[pod], json!({}));
     // Without the revision the plan stops.

@@ -57,7 +57,7 @@ fn updated(plan: &Plan) -> usize {
 }
 
 #[test]
-fn new_images_are_pulled_ahead_by_a_job_for_each_namespace_and_the_revision_says_so() {
+fn new_images_get_a_pull_job_in_each_namespace() {
     let plan = crate::sidecarset::decide(&outdated(None), NOW);
     let jobs = created(&plan);
     let of = |field: &str| {
@@ -81,7 +81,7 @@ fn new_images_are_pulled_ahead_by_a_job_for_each_namespace_and_the_revision_says
 }
 
 #[test]
-fn a_job_that_is_there_is_not_asked_for_again_and_the_revision_says_so() {
+fn existing_pull_job_is_not_created_again() {
     let mut snapshot = outdated(None);
     let mut all = created(&crate::sidecarset::decide(&snapshot, NOW));
     let last = all.split_off(1);
@@ -95,7 +95,7 @@ fn a_job_that_is_there_is_not_asked_for_again_and_the_revision_says_so() {
 }
 
 #[test]
-fn nothing_is_pulled_ahead_without_the_gate_for_few_pods_twice_or_for_updates_at_once() {
+fn no_pull_job_without_gate_or_for_small_updates() {
     let mut off = outdated(None);
     off.gates = Gates::default();
     let mut few = outdated(None);
@@ -124,7 +124,7 @@ fn nothing_is_pulled_ahead_without_the_gate_for_few_pods_twice_or_for_updates_at
 }
 
 #[test]
-fn updates_wait_for_their_image_as_long_as_is_said_and_no_longer() {
+fn updates_wait_for_their_image_until_the_timeout() {
     let mut snapshot = outdated(Some("90s"));
     let plan = crate::sidecarset::decide(&snapshot, NOW);
     assert_eq!(
@@ -174,7 +174,7 @@ fn updates_wait_for_their_image_as_long_as_is_said_and_no_longer() {
 }
 
 #[test]
-fn annotations_are_read_of_the_pods_that_go_now_and_not_of_those_that_wait_for_their_image() {
+fn annotations_are_read_only_of_pods_updated_now() {
     let facts = json!({"metadata": {"name": "node-c"}, "spec": {}, "status": {
         "desired": 0, "succeeded": 0, "failed": 0, "pulling": 0,
         "imageFacts": [{"image": "agent:2", "imageIDs": ["sha256:a"]}],
@@ -209,7 +209,7 @@ fn annotations_are_read_of_the_pods_that_go_now_and_not_of_those_that_wait_for_t
 }
 
 #[test]
-fn a_job_goes_when_its_revision_is_not_wanted_or_all_pods_have_the_images() {
+fn unneeded_pull_job_is_deleted() {
     let mut snapshot = outdated(None);
     let plan = crate::sidecarset::decide(&snapshot, NOW);
     let job = |body: &Value, hash: &str| {

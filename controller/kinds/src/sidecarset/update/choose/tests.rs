@@ -31,7 +31,7 @@ fn on_its_way(name: &str, hash: &str, failing: bool) -> Value {
 }
 
 #[test]
-fn a_pod_on_its_way_to_an_earlier_form_counts_and_one_that_fails_there_is_updated_again() {
+fn superseded_update_counts_and_is_redone_on_failure() {
     let old = || pod("b", "h1", true);
     for (what, max_unavailable, pods, expected) in [
         (
@@ -363,7 +363,7 @@ proptest! {
 
     /// In every state of a rollout, with images that change in its middle and pods that fail.
     #[test]
-    fn no_choice_takes_more_pods_out_of_service_than_max_unavailable(
+    fn updates_never_exceed_max_unavailable(
         pods in 1..6_usize,
         max_unavailable in 0..4_usize,
         partition in 0..3_usize,

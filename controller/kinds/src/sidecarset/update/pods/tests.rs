@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn a_container_fails_with_the_image_that_it_is_to_run_and_with_no_earlier_one() {
+fn failure_counts_only_for_the_wanted_image() {
     let waiting =
         |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
     let pulls = r#"Back-off pulling image "nginx:9": ErrImagePull: failed to pull "docker.io/library/nginx:9""#;

@@ -152,7 +152,7 @@ fn old(pod: &Value) -> Value {
 /// another writer changed first is the next one of its namespace again, and other namespaces have
 /// their turns.
 #[test]
-fn failed_pod_waits_for_others_whatever_the_code() {
+fn failed_pod_waits_for_others_for_any_code() {
     for (code, is_aside) in [
         (403, true),
         (422, true),
@@ -307,7 +307,7 @@ fn unreadable_pod_is_no_candidate_and_is_named() {
 }
 
 #[test]
-fn failures_are_told_when_a_pod_is_set_aside() {
+fn failures_are_reported_when_pod_is_set_aside() {
     let snapshot = snapshot(&json!({}), &[of("t1", "a", "h1")]);
     let plan = decide(&snapshot, at(0));
     for (code, is_aside) in [
@@ -395,7 +395,7 @@ fn untried_pods_have_no_turn() {
 }
 
 #[test]
-fn pod_set_aside_is_told_once_with_its_remedy() {
+fn pod_set_aside_is_reported_once_with_remedy() {
     let snapshot = snapshot(
         &json!({}),
         &[of("t1", "fake", "h1"), of("victim", "a", "h1")],

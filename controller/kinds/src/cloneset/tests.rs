@@ -371,7 +371,7 @@ fn a_broken_spec_is_refused_and_what_is_under_way_ends() {
             .pods()
             .iter()
             .all(|pod| pod.is_true("InPlaceUpdateReady")),
-        "nobody is left out of service"
+        "every pod is in service"
     );
 }
 
@@ -761,7 +761,7 @@ fn taken_revision_name_increments_collision_count() {
             deed: Deed::of(Verb::Create, CONTROLLER_REVISIONS),
             namespace: "default".to_owned(),
             object: taken.as_str().unwrap().to_owned(),
-            message: "exists and belongs to nobody".to_owned(),
+            message: "exists and has no owner".to_owned(),
             code,
             permanent: false,
             outdated: is_taken,

@@ -57,7 +57,7 @@ pub(super) fn reserved(
     members: &[Member<'_>],
     now: Timestamp,
 ) -> (usize, Vec<SidecarSetLostPod>) {
-    let is_asked = Scope::of(snapshot) != Scope::Nobody;
+    let is_asked = Scope::of(snapshot) != Scope::None;
     // A pod that is not deleted yet, and must not be deleted now, serves.
     let is_out = |record: &SidecarSetRepair| {
         let pod = snapshot
@@ -86,7 +86,7 @@ pub(super) fn turn<'a>(
     now: Timestamp,
 ) -> Turn<'a> {
     let scope = Scope::of(snapshot);
-    if scope == Scope::Nobody {
+    if scope == Scope::None {
         return Turn::Off;
     }
     let mut lacking = lacking(snapshot, members, now);

@@ -118,7 +118,7 @@ fn repair(
         .status
         .as_ref()
         .and_then(|status| status.repair.clone());
-    let turn = if Scope::of(snapshot) == Scope::Nobody {
+    let turn = if Scope::of(snapshot) == Scope::None {
         Turn::Off
     } else {
         // The refusal of the spec names its problem.

@@ -251,7 +251,7 @@ fn annotations_come_with_an_image_update_as_their_policies_say() {
             Some(None),
         ),
         (
-            "Retain, where nobody has looked",
+            "Retain, where the annotation was not read",
             "Retain",
             "new",
             None,
@@ -266,7 +266,7 @@ fn annotations_come_with_an_image_update_as_their_policies_say() {
             Some(Some(r#"{"a":1,"b":2}"#)),
         ),
         (
-            "MergePatchJson, where nobody has looked",
+            "MergePatchJson, where the annotation was not read",
             "MergePatchJson",
             "{}",
             None,

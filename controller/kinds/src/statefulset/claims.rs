@@ -223,7 +223,7 @@ fn change_owners<'a>(
             ),
             (true, _) => format!("claim {name} goes with the StatefulSet (whenDeleted: Delete)"),
             _ => format!(
-                "claim {name} stays, whatever becomes of pod {} or the StatefulSet",
+                "claim {name} stays when pod {} or the StatefulSet is deleted",
                 pod.metadata.name
             ),
         };

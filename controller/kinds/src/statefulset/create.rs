@@ -127,7 +127,7 @@ fn is_created_old(settings: &Settings, revisions: &Revisions, ordinal: i64, old:
 /// The reason why no pod of this name can be created now.
 fn obstacle(snapshot: &Snapshot, name: &str) -> Option<String> {
     if snapshot.orphans.has_pod(name) {
-        return Some("the one that there is, of nobody, is adopted first".to_owned());
+        return Some("the pod of this name has no owner, and is adopted first".to_owned());
     }
     if snapshot
         .strays
@@ -135,7 +135,7 @@ fn obstacle(snapshot: &Snapshot, name: &str) -> Option<String> {
         .any(|pod| *pod.metadata.name == *name)
     {
         return Some(
-            "the one that there is, which spec.selector does not match, is let go first".to_owned(),
+            "the pod of this name does not match spec.selector, and is released first".to_owned(),
         );
     }
     let other = snapshot

@@ -167,7 +167,11 @@ fn a_claim_that_is_on_its_way_out_is_left_alone() {
     }
     world.pods.remove(&gone);
     scale(&mut world, 1);
-    assert_eq!(kinds(&world.plan()), [""; 0], "it is asked to go once");
+    assert_eq!(
+        kinds(&world.plan()),
+        [""; 0],
+        "the claim is deleted only once"
+    );
 }
 
 #[test]
@@ -232,7 +236,7 @@ fn ended_pod_is_deleted_after_its_hook_releases_it() {
     assert_eq!(
         kinds(&world.step()),
         ["PatchPodStatus"],
-        "its owner is told"
+        "the lifecycle state notifies the hook's owner"
     );
     let labels = &world.pods[&name]["metadata"]["labels"];
     assert_eq!(labels["lifecycle.apps.kruise.io/state"], "PreparingDelete");

@@ -170,7 +170,7 @@ fn resources_are_resized_and_proven_in_first_batch() {
     assert_eq!(
         world.state()["berthResources"],
         Value::Null,
-        "whoever changes them now is not opposed"
+        "other writers may change the resources now"
     );
     world.settle();
     assert_eq!(world.status().updated_available_replicas, 1);

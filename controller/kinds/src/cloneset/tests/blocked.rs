@@ -388,7 +388,7 @@ fn every_cause_is_reported_with_pod_and_remedy() {
             );
             let wait = decide(&snapshot, at(0))
                 .look_again
-                .unwrap_or_else(|| panic!("{what}: nobody looks again"));
+                .unwrap_or_else(|| panic!("{what}: the plan has no next look"));
             assert!(wait.as_secs() <= after, "{what}: {wait:?}");
         }
         let told = told(&mut snapshot, &Outcome::default(), after);

@@ -285,7 +285,7 @@ fn on_delete_creates_replacement_before_deletion() {
     assert_eq!(
         (world.status().updated_replicas, world.pods().len()),
         (0, 3),
-        "nobody is updated, and none is added"
+        "no pod is updated, and no pod is created"
     );
     world.ask_to_go(0);
     let plan = world.plan();

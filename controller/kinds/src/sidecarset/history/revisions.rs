@@ -223,7 +223,7 @@ fn drop_old(snapshot: &Snapshot, latest: &str, plan: &mut Plan) {
         .filter(|revision| !used.contains(&*revision.metadata.name));
     let steps = unused.take(too_many).map(|revision| {
         let reason = format!(
-            "more than {limit} revisions, and nobody has {}",
+            "more than {limit} revisions, and no pod uses {}",
             revision.metadata.name
         );
         Step::new(

@@ -16,8 +16,7 @@ pub(super) fn held(snapshot: &Snapshot) -> Option<String> {
     } else if spec.injection_strategy.paused {
         Some("spec.injectionStrategy.paused: another pod would lack the containers, too".to_owned())
     } else if snapshot.asked != Asked::Yes {
-        let until =
-            "until a dry run of a pod's creation shows that the webhook is asked and answers";
+        let until = "until the webhook answers a dry run of a pod's creation";
         Some(format!(
             "another pod may lack the containers, too, {until}: see the condition InjectionReady"
         ))

@@ -147,7 +147,7 @@ fn repair_replaces_only_pods_in_its_scope() {
     let injection = |value: Value| json!({"/spec/injectionStrategy": value});
     for (what, scope, fields, pod, is_replaced) in [
         ("a missed one", "Missed", json!({}), missed(), true),
-        ("nobody asks", "None", json!({}), missed(), false),
+        ("repair is off", "None", json!({}), missed(), false),
         ("of all", "All", json!({}), missed(), true),
         ("an older one", "Missed", json!({}), old.clone(), false),
         ("an older one of all", "All", json!({}), old, true),
@@ -323,7 +323,7 @@ fn turn_begins_when_the_successor_will_be_newest() {
     assert_eq!(
         at(-60_000).1,
         json!("a"),
-        "a clock that is behind makes nobody wait"
+        "a clock that is behind delays no turn"
     );
 }
 
@@ -638,7 +638,7 @@ fn refused_deletion_delays_no_other_pod() {
     assert_eq!(
         after(false)["repair"],
         begun["repair"],
-        "it may be gone: nobody knows"
+        "the controller does not know whether the pod is gone"
     );
     let refused = after(true);
     assert!(

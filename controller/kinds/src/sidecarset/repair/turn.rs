@@ -17,7 +17,7 @@ pub(in crate::sidecarset) const REFUSED: SignedDuration = SignedDuration::from_s
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sidecarset) enum Scope {
     /// None.
-    Nobody,
+    None,
     /// Those that were missed.
     Missed,
     /// All that lack something.
@@ -33,7 +33,7 @@ impl Scope {
         {
             Some("Missed") => Self::Missed,
             Some("All") => Self::All,
-            _ => Self::Nobody,
+            _ => Self::None,
         }
     }
 

@@ -55,8 +55,9 @@ fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     }
     let (name, node) = (&pod.metadata.name, &node.metadata.name);
     let message = format!(
-        "{}: pod {name} is being deleted, and node {node}, which is not ready, does not say that it has ended; nobody deletes it by \
-         force, for two pods of one name might run at once: bring the node back, or, once it is surely off, run {}",
+        "{}: pod {name} is being deleted, and node {node}, which is not ready, does not say that it has ended; the \
+         controller does not delete the pod by force, because two pods of one name might run at once: bring the node back, or, once \
+         it is surely off, run {}",
         snapshot.scene().workload,
         commands::taint(node, OUT_OF_SERVICE)
     );

@@ -99,7 +99,7 @@ fn why(
                 name,
             };
             let remedy = format!(
-                "see {}: whoever resizes its volume says there what is wrong",
+                "see {}: the claim's events say why its volume does not grow",
                 commands::describe(object)
             );
             let what = format!("its claim {name} has less than it asks for by now");

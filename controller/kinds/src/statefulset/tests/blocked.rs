@@ -73,7 +73,8 @@ fn blocked_after_a_minute(snapshot: &Snapshot, what: &str) -> (String, String) {
         again.is_some_and(|wait| wait <= SignedDuration::from_secs(30)),
         "{what}: {again:?}"
     );
-    told(snapshot, &Outcome::default(), 60).unwrap_or_else(|| panic!("{what}: nothing is told"))
+    told(snapshot, &Outcome::default(), 60)
+        .unwrap_or_else(|| panic!("{what}: there is no condition Blocked"))
 }
 
 fn has_words(message: &str, words: &[&str]) {

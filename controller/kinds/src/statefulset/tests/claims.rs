@@ -352,7 +352,7 @@ fn without_the_gate_or_the_strategy_no_claim_grows() {
     assert_eq!(
         world.status().volume_claims[0].compatible_replicas,
         0,
-        "and it is told"
+        "the status counts no compatible claim"
     );
 }
 

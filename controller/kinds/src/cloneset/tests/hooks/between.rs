@@ -74,7 +74,7 @@ fn preparing_pod_keeps_waiting_under_narrower_limits() {
     assert_eq!(
         world.states()[second],
         PREPARING_UPDATE,
-        "its update is wanted, and its owner is asked once"
+        "the update is still due, and the hook's owner is notified once"
     );
     assert_eq!(world.images()[second], "web:1");
     assert!(

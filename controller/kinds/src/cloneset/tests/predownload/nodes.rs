@@ -55,7 +55,7 @@ fn a_node_has_what_it_reports_of_this_very_image_and_round() {
         ),
         ("it has pulled it", asked(0), one("2", "Succeeded", 0), true),
         (
-            "it has pulled it for nobody who is left",
+            "it has pulled it, and no owner wants it any more",
             json!({}),
             one("2", "Succeeded", 3),
             true,

@@ -88,7 +88,7 @@ fn annotation_that_is_not_allowed_is_a_fault() {
             Some(not_allowed),
         ),
         ("allowed", "example.org/a", Some(&both[..]), None),
-        ("nobody knows", "example.org/a", None, None),
+        ("the allowed keys are unknown", "example.org/a", None, None),
         (
             "ours, though it is allowed",
             "kruise.io/sidecarset-hash",
@@ -96,7 +96,7 @@ fn annotation_that_is_not_allowed_is_a_fault() {
             Some(ours),
         ),
         (
-            "ours, and nobody knows",
+            "ours, and the allowed keys are unknown",
             "version.sidecarset.kruise.io/mesh-1",
             None,
             Some(ours),
@@ -264,7 +264,7 @@ fn a_base_a_revision_and_expressions_are_looked_at() {
     assert!(faults(&set("one", &pinned), &[], Some(&[]), None)[0].contains("one-1"));
     assert!(
         faults(&set("one", &pinned), &[], None, None).is_empty(),
-        "nobody knows"
+        "the revisions are unknown"
     );
     let policy =
         json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}});

@@ -60,7 +60,7 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
     });
     let two = || json!([of("main", None), of("help", None)]);
     for (what, containers, sidecar, expected) in [
-        ("nobody asks", two(), after(None), &[][..]),
+        ("no container has a priority", two(), after(None), &[][..]),
         (
             "the same of all",
             json!([of("main", Some("3"))]),

@@ -81,7 +81,7 @@ fn variables_are_transferred_and_never_override() {
 #[test]
 fn the_pod_names_the_container_of_a_variable() {
     let mut old = main_with(json!({"env": env(&["A=1"])}));
-    old["metadata"]["labels"] = json!({"app": "main", "other": "nobody"});
+    old["metadata"]["labels"] = json!({"app": "main", "other": "absent"});
     old["metadata"]["annotations"] = json!({"example.com/Main": "main"});
     for (path, is_found) in [
         ("metadata.labels['app']", true),
@@ -302,7 +302,13 @@ fn missing_volume_keeps_no_container_away() {
             &["data"],
             true,
         ),
-        ("nobody has it", &["other"], &["other"], &["other"], false),
+        (
+            "no volume has its name",
+            &["other"],
+            &["other"],
+            &["other"],
+            false,
+        ),
     ] {
         for (list, mounts) in &lists {
             let agent = json!({"name": "agent", (*list): mounts});

@@ -32,13 +32,7 @@ fn image_unlike_the_recorded_revision_is_drift() {
             "agent:1",
             true,
         ),
-        (
-            "of a revision that nobody knows",
-            "h1",
-            "log-0",
-            "evil:1",
-            false,
-        ),
+        ("of an unknown revision", "h1", "log-0", "evil:1", false),
     ] {
         let mut pod = pod("a", "h2", true);
         pod["metadata"]["annotations"][HASH] = record(hash, revision);

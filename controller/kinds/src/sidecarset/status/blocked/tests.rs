@@ -140,7 +140,7 @@ fn the_field_is_named_in_which_pods_differ_from_the_sidecarset() {
             .unwrap()
             .1
             .contains("in more than images"),
-        "nobody has its revision"
+        "no revision in the history is the pod's"
     );
     let mut data = snapshot.revisions[0].data.value();
     data["spec"]["containers"][0]["image"] = json!("agent:1");

@@ -59,7 +59,7 @@ fn superseded_update_counts_and_is_redone_on_failure() {
             vec!["a", "b"],
         ),
         (
-            "nobody else may be away",
+            "no other pod may be out of service",
             0,
             vec![on_its_way("a", "h1", true)],
             vec!["a"],

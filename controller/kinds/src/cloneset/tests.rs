@@ -342,7 +342,9 @@ fn without_the_node_two_tags_of_one_digest_wait_and_say_so() {
     world.settle();
     let plan = world.plan();
     assert!(
-        plan.waiting[0].reason.contains("daemon is asked"),
+        plan.waiting[0]
+            .reason
+            .contains("waits for its node's daemon"),
         "{:?}",
         plan.waiting
     );

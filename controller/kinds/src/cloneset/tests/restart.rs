@@ -81,10 +81,10 @@ fn the_plan_says_which_containers_and_what_it_waits_for() {
     );
     world.run_kubelets();
     let waiting = world.plan().waiting;
-    let is_told = |words: &str| waiting.iter().any(|waiting| waiting.reason.contains(words));
+    let is_reported = |words: &str| waiting.iter().any(|waiting| waiting.reason.contains(words));
     assert!(
-        is_told(
-            "container main is still the one of before, and is to be restarted; its node's daemon is asked"
+        is_reported(
+            "container main is still the one of before, and is to be restarted; the controller waits for its node's daemon"
         ),
         "{waiting:?}"
     );

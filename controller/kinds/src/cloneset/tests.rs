@@ -49,7 +49,7 @@ fn strategy(policy: &str, more: Value) -> Value {
 }
 
 #[test]
-fn the_first_plan_writes_the_revision_the_second_the_pods() {
+fn first_plan_writes_revision_and_second_one_pods() {
     let mut world = World::new(
         3,
         template("web:1"),
@@ -146,7 +146,7 @@ fn metadata_alone_keeps_pods_in_service() {
 }
 
 #[test]
-fn what_cannot_go_in_place_recreates_or_is_refused_by_name() {
+fn change_beyond_in_place_recreates_or_is_refused() {
     let mut env = template("web:1");
     env["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]);
 
@@ -276,7 +276,7 @@ fn a_rollback_in_the_grace_period_restarts_nothing() {
 }
 
 #[test]
-fn a_rollback_before_the_kubelet_saw_it_restarts_nothing() {
+fn rollback_before_the_kubelet_acts_restarts_nothing() {
     let mut world = World::settled(
         2,
         template("web:1"),
@@ -331,7 +331,7 @@ fn two_tags_of_one_digest_are_settled_by_the_node() {
 }
 
 #[test]
-fn without_the_node_two_tags_of_one_digest_wait_and_say_so() {
+fn two_tags_of_one_digest_wait_for_the_daemon() {
     let mut world = World::settled(
         1,
         template("same:1"),
@@ -351,7 +351,7 @@ fn without_the_node_two_tags_of_one_digest_wait_and_say_so() {
 }
 
 #[test]
-fn a_broken_spec_is_refused_and_what_is_under_way_ends() {
+fn invalid_spec_is_refused_and_begun_updates_end() {
     let mut world = World::settled(
         2,
         template("web:1"),
@@ -464,7 +464,7 @@ proptest! {
     /// In every order of steps: no plan takes more pods out of service, or creates more, than the
     /// limits allow, and in the end every pod runs the template.
     #[test]
-    fn limits_hold_at_every_instant_and_every_rollout_ends(
+    fn limits_always_hold_and_every_rollout_ends(
         changes in prop::collection::vec(change(), 1..40),
         policy in prop_oneof![Just("InPlaceIfPossible"), Just("ReCreate")],
         max_unavailable in 1i32..3,
@@ -561,7 +561,7 @@ fn refused_spec_sends_one_event() {
 }
 
 #[test]
-fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
+fn status_keeps_old_generation_until_revision_exists() {
     let mut world = World::settled(
         2,
         template("web:1"),

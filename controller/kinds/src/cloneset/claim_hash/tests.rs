@@ -31,7 +31,7 @@ fn bare(name: &str) -> VolumeClaimTemplate {
 /// a volumeMode. The last is of a revision that OpenKruise wrote, of a template as its webhook
 /// stores it.
 #[test]
-fn the_notation_is_the_peers() {
+fn claim_hash_notation_equals_openkruise() {
     assert_eq!(deep_hash("null"), 86_995_377);
     let (one, two) = (
         template("pvc-1", "1Gi", "2Gi"),

@@ -111,7 +111,7 @@ fn a_pod_is_made_after_its_claims_and_mounts_them() {
 }
 
 #[test]
-fn the_template_is_judged_with_the_volumes_of_its_claims() {
+fn template_is_validated_with_its_claim_volumes() {
     let mut world = world(1, "ReCreate", false);
     world.set_template(template("web:2"));
     let plan = world.plan();
@@ -341,7 +341,7 @@ fn a_pod_that_stays_after_all_gets_its_claims_back() {
 }
 
 #[test]
-fn claims_whose_pod_did_not_follow_are_completed_and_used() {
+fn incomplete_claims_are_completed_and_used() {
     for reuse in [false, true] {
         let mut world = world(1, "ReCreate", reuse);
         scale(&mut world, 2);

@@ -6,7 +6,7 @@ use super::super::simulation::{World, template};
 use super::*;
 
 #[test]
-fn names_of_no_pods_are_taken_off_once_the_spec_is_observed() {
+fn missing_pods_are_removed_once_spec_is_observed() {
     let mut world = World::settled(2, template("web:1"), json!({}));
     let pod = world.pods()[0].metadata.name.to_string();
     let set = Arc::make_mut(&mut world.set);

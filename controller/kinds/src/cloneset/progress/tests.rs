@@ -151,7 +151,7 @@ fn the_deadline_counts_from_the_last_progress() {
 }
 
 #[test]
-fn time_spent_paused_or_at_the_partition_does_not_count() {
+fn deadline_excludes_time_paused_or_at_partition() {
     let mut case = Case::new(json!({}));
     assert_eq!(
         case.after(0, [4, 0, 4, 0], ["1", "2"]),

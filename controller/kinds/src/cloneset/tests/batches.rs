@@ -43,7 +43,7 @@ fn settled() -> World {
 }
 
 #[test]
-fn a_lower_priority_waits_for_a_higher_one_to_be_ready() {
+fn lower_priority_waits_until_higher_one_is_ready() {
     let mut world = settled();
     world.set_template(ordered(2, 1, 2, 1));
     world.step();

@@ -533,7 +533,7 @@ fn invalid_spec_is_reported_before_other_causes() {
 }
 
 #[test]
-fn a_rollout_that_is_stopped_on_purpose_is_not_blocked() {
+fn paused_or_partitioned_rollout_is_not_blocked() {
     for strategy in [json!({"paused": true}), json!({"partition": 2})] {
         let mut world = World::settled(2, template("web:1"), json!({"rollingUpdate": strategy}));
         world.set_template(template("web:2"));

@@ -55,7 +55,7 @@ fn why(plan: &Plan, pod: &str) -> String {
 }
 
 #[test]
-fn ended_pod_goes_and_its_claim_as_reuse_says() {
+fn ended_pod_is_deleted_and_reuse_decides_its_claim() {
     let table = [
         (
             "Failed",
@@ -140,7 +140,7 @@ fn ended_pods_are_no_replicas() {
 }
 
 #[test]
-fn piled_up_pods_of_takeover_go_in_portions() {
+fn many_ended_pods_are_deleted_in_portions() {
     let mut world = world(2, false);
     let pods = names(&world);
     let before = (world.identities(), world.containers());
@@ -227,7 +227,7 @@ fn pods_that_fail_at_once_are_made_ever_more_rarely() {
 }
 
 #[test]
-fn pods_that_end_for_themselves_go_at_once() {
+fn pods_that_end_by_themselves_are_deleted_at_once() {
     let mut world = world(6, false);
     for pod in names(&world) {
         world.end(&pod, "Failed", "Terminated");

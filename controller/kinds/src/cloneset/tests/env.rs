@@ -54,7 +54,7 @@ fn the_container_that_reads_it_restarts_and_no_other() {
 }
 
 #[test]
-fn the_pod_is_out_of_service_until_the_node_has_proven_it() {
+fn pod_is_out_of_service_until_the_node_proves_it() {
     let mut world = settled(json!({"maxUnavailable": 1}));
     world.set_template(reading("web:1", "b", "x"));
     world.step();
@@ -113,7 +113,7 @@ fn back_before_the_daemon_saw_it_restarts_nothing() {
 }
 
 #[test]
-fn back_while_the_daemon_stops_it_waits_for_the_new_container() {
+fn rollback_during_restart_waits_for_new_container() {
     let mut world = settled(json!({"maxUnavailable": 2}));
     world.set_template(reading("web:1", "b", "x"));
     world.step();

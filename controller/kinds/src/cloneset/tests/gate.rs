@@ -117,7 +117,7 @@ fn gate_closes_if_pod_is_ready_with_old_container() {
 }
 
 #[test]
-fn pod_that_is_ready_and_not_proven_is_not_updated_and_ready() {
+fn ready_but_unproven_pod_is_not_updated_ready() {
     let mut world = patched(1);
     world.acknowledge(0);
     world.step();
@@ -181,7 +181,7 @@ fn failing_pod_gets_next_image_without_second_grace() {
 }
 
 #[test]
-fn gate_that_was_closed_again_stays_closed_when_labels_change() {
+fn reclosed_gate_stays_closed_when_labels_change() {
     let mut world = patched(1);
     world.acknowledge(0);
     world.step();

@@ -91,7 +91,7 @@ fn a_new_pod_begins_in_preparing_normal_and_says_when() {
 }
 
 #[test]
-fn a_new_pod_is_available_once_it_has_all_of_pre_normal() {
+fn new_pod_is_available_once_pre_normal_is_complete() {
     let mut world = World::new(1, template("web:1"), strategy(json!({})));
     let hook = json!({"labelsHandler": {LABEL: "on"}, "finalizersHandler": [FINALIZER]});
     world.set_lifecycle(json!({"preNormal": hook}));
@@ -246,7 +246,7 @@ fn pods_to_delete_are_replaced_as_strategy_says() {
 }
 
 #[test]
-fn an_update_in_place_waits_for_its_hook_before_and_after() {
+fn in_place_update_waits_for_hook_before_and_after() {
     for mark in [false, true] {
         let mut world = held(2, json!({}), json!({"inPlaceUpdate": by_label(mark)}));
         world.set_template(template("web:2"));
@@ -312,7 +312,7 @@ fn an_update_in_place_waits_for_its_hook_before_and_after() {
 }
 
 #[test]
-fn an_updated_pod_that_is_to_be_updated_again_is_held_again() {
+fn updated_pod_is_held_again_by_its_next_update() {
     let hook = json!({"labelsHandler": {LABEL: "on"}, "finalizersHandler": [FINALIZER], "markPodNotReady": true});
     let mut world = held(1, json!({}), json!({"inPlaceUpdate": hook}));
     world.set_template(template("web:2"));
@@ -448,7 +448,7 @@ fn rescaled_pod_resumes_its_interrupted_update() {
 }
 
 #[test]
-fn a_pod_that_prepares_its_update_scales_as_the_gate_says() {
+fn scale_down_of_preparing_pod_depends_on_the_gate() {
     let stays = |gate: bool, partition: i32| {
         let mut world = held(
             3,

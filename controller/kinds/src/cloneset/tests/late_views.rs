@@ -473,7 +473,7 @@ fn assert_found(planted: Planted, laws: &[&str]) {
 }
 
 #[test]
-fn a_controller_that_knows_only_its_own_life_is_found() {
+fn model_finds_a_controller_blind_to_earlier_ones() {
     assert_found(
         Planted::KnowsOnlyItsLife,
         &["back in service", "come to rest"],
@@ -481,7 +481,7 @@ fn a_controller_that_knows_only_its_own_life_is_found() {
 }
 
 #[test]
-fn a_controller_that_does_not_wait_for_its_own_writes_is_found() {
+fn model_finds_a_controller_blind_to_its_own_writes() {
     assert_found(
         Planted::SeesNotItsOwn,
         &["maxSurge", "maxUnavailable", "partition of"],
@@ -489,12 +489,12 @@ fn a_controller_that_does_not_wait_for_its_own_writes_is_found() {
 }
 
 #[test]
-fn a_controller_that_misses_deletions_is_found() {
+fn model_finds_a_controller_that_misses_deletions() {
     assert_found(Planted::RemembersTheGone, &["pods under", "come to rest"]);
 }
 
 #[test]
-fn a_controller_that_believes_the_uid_of_an_owner_is_found() {
+fn model_finds_a_controller_that_trusts_owner_uids() {
     assert_found(
         Planted::BelievesUids,
         &["maxUnavailable", "maxSurge", "pods under", "come to rest"],

@@ -25,7 +25,7 @@ fn about_to_serve() -> World {
 }
 
 #[test]
-fn a_pod_that_is_deleted_is_not_put_back_into_service_before() {
+fn pod_to_delete_is_not_put_back_into_service() {
     let mut world = about_to_serve();
     assert_eq!(kinds(&world.plan())[0], "PatchPodStatus", "it would be");
     let updated = world
@@ -57,7 +57,7 @@ fn a_pod_that_is_deleted_is_not_put_back_into_service_before() {
 }
 
 #[test]
-fn a_pod_that_somebody_else_deletes_is_left_alone() {
+fn pod_deleted_by_others_is_not_written() {
     let mut world = about_to_serve();
     let now = world.now();
     let updated = world

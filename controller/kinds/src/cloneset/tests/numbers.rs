@@ -399,7 +399,7 @@ fn partition_of_new_set_finds_no_older_revision() {
 }
 
 #[test]
-fn pods_beyond_the_bytes_of_a_plan_are_created_by_the_next_one() {
+fn pods_beyond_plan_size_are_created_by_next_plan() {
     let mut large = template("web:1");
     large["metadata"]["annotations"] = json!({"note": "x".repeat(1 << 20)});
     let mut world = World::new(20, large, strategy(json!({})));
@@ -430,7 +430,7 @@ fn pods_beyond_the_bytes_of_a_plan_are_created_by_the_next_one() {
 }
 
 #[test]
-fn a_pod_beyond_the_bytes_of_a_plan_is_created_alone() {
+fn pod_larger_than_the_plan_size_is_created_alone() {
     let mut large = template("web:1");
     large["metadata"]["annotations"] = json!({"note": "x".repeat(9 << 20)});
     let mut world = World::new(2, large, strategy(json!({})));

@@ -167,7 +167,7 @@ fn pull_job_of_any_cloneset_is_within_limits() {
 }
 
 #[test]
-fn what_is_not_worth_it_is_ignored_and_said_so_on_the_revision() {
+fn small_rollout_is_marked_ignored_on_its_revision() {
     let small = (3, json!({}), "3 replicas");
     let at_once = (4, json!({"maxUnavailable": "100%"}), "at once");
     let recreated = (
@@ -228,7 +228,7 @@ fn partition_with_one_batch_gets_a_pull_job() {
 }
 
 #[test]
-fn without_the_gate_or_the_kind_nothing_is_pulled_ahead() {
+fn without_gate_or_kind_nothing_is_pulled_ahead() {
     let mut off = world(5, json!({}));
     off.gates = off
         .gates
@@ -275,7 +275,7 @@ fn some_pods_must_be_updated_and_ready_first() {
 }
 
 #[test]
-fn jobs_go_with_their_revision_and_come_again_with_it() {
+fn pull_jobs_follow_the_update_revision() {
     let mut world = world(5, json!({}));
     rollout(&mut world, "web:2");
     let first: Vec<_> = world.jobs.keys().cloned().collect();

@@ -64,7 +64,7 @@ fn cpu(pod: &Pod) -> (i64, i64) {
 }
 
 #[test]
-fn cpu_alone_goes_in_place_in_service_with_three_writes_per_pod() {
+fn cpu_resize_keeps_pods_in_service() {
     let mut world = world(
         template("web:1", "100m"),
         json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}}),
@@ -259,7 +259,7 @@ fn infeasible_resize_has_one_reason_for_both_sources() {
 }
 
 #[test]
-fn no_other_pod_is_resized_while_one_lacks_its_resources() {
+fn failed_resize_delays_the_other_pods() {
     for refuses in ["Infeasible", "NodeCapacity", "a policy"] {
         let mut world = world(template("web:1", "1"), json!({}));
         world.refuses = refuses;
@@ -378,7 +378,7 @@ fn deferred_resize_is_done_later() {
 }
 
 #[test]
-fn a_cluster_without_the_subresource_recreates_and_says_so() {
+fn resize_without_subresource_recreates_pods() {
     let mut world = world(template("web:1", "1"), json!({}));
     world.resize = Ability::Missing;
     world.set_template(template("web:1", "2"));

@@ -62,7 +62,7 @@ fn changed_restart_time_restarts_each_container_once() {
 }
 
 #[test]
-fn the_plan_says_which_containers_and_what_it_waits_for() {
+fn plan_names_restarting_containers_and_its_wait() {
     let mut world = settled("InPlaceOnly", json!({}));
     world.set_template(two_containers("web:1", Some(FIRST)));
     world.step();
@@ -239,7 +239,7 @@ fn silent_daemon_is_reported_while_restart_is_due() {
 }
 
 #[test]
-fn without_daemons_pods_are_replaced_or_the_change_is_refused() {
+fn without_daemons_restart_recreates_or_is_refused() {
     let change = |policy: &str| {
         let mut world = settled(policy, json!({}));
         (world.gates, world.daemons) = (world.gates.with(Gate::KruiseDaemon, false), false);

@@ -216,7 +216,7 @@ fn settled_pods_are_not_written() {
 }
 
 #[test]
-fn a_template_without_the_defaults_changes_labels_only() {
+fn template_without_defaults_changes_only_labels() {
     // kubectl replaces the list of containers by one without the defaults that OpenKruise's webhook
     // wrote.
     for policy in ["InPlaceIfPossible", "InPlaceOnly", "ReCreate"] {
@@ -263,7 +263,7 @@ fn an_image_changed_by_kubectl_goes_in_place() {
 }
 
 #[test]
-fn an_update_in_its_grace_period_is_finished_as_it_was_begun() {
+fn update_in_grace_period_is_finished_as_begun() {
     let mut world = world(in_grace());
     world.pass(50);
     let plan = world.plan();
@@ -307,7 +307,7 @@ fn a_rollback_in_that_grace_period_ends_too() {
 }
 
 #[test]
-fn a_grace_period_under_its_old_name_or_unreadable_ends_as_well() {
+fn old_or_unreadable_grace_annotation_still_ends() {
     let key = "apps.kruise.io/inplace-update-grace";
     let rename = |pod: &mut Value, old: &str, new: &str| {
         let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
@@ -496,7 +496,7 @@ fn revision_between_batches_includes_pending_images() {
 }
 
 #[test]
-fn a_label_that_was_left_for_later_restarts_its_readers() {
+fn pending_label_change_restarts_its_readers() {
     // The update continues, or another revision includes the rest of it.
     for image in ["web:2", "web:3"] {
         let mut world = between_batches(image, "side:2", true);
@@ -537,7 +537,7 @@ fn patches_of(world: &World, pod: &str) -> Vec<std::collections::BTreeMap<String
 }
 
 #[test]
-fn a_pod_that_a_hook_holds_stays_held_until_it_is_let_go() {
+fn held_pod_stays_held_until_its_hook_releases_it() {
     let mut set = set("web:2", json!({}), status(2, 3, "web-22"));
     set["spec"]["lifecycle"] =
         json!({"inPlaceUpdate": {"labelsHandler": {"example.com/hooked": "true"}}});

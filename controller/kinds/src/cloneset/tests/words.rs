@@ -57,7 +57,7 @@ fn each_write_of_an_update_says_where_it_is() {
 }
 
 #[test]
-fn a_pod_that_does_not_serve_yet_says_what_it_waits_for() {
+fn unavailable_pod_reports_what_it_waits_for() {
     let mut world = World::settled(
         2,
         template("web:1"),

@@ -205,7 +205,7 @@ fn restarted_container_hides_no_failure_of_another() {
 
 /// The container fails because the others are not ready, and may work once they are.
 #[test]
-fn a_container_whose_turn_has_not_come_is_not_to_blame() {
+fn container_before_its_launch_turn_is_no_cause() {
     let loops = json!({"restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
     let mut pod = two(json!({"state": {"running": {}}}), loops);
     for (at, key) in [(0, "p_0"), (1, "p_-1")] {
@@ -232,7 +232,7 @@ fn a_container_whose_turn_has_not_come_is_not_to_blame() {
 
 /// An update is under way, and may be the remedy.
 #[test]
-fn a_container_from_before_the_update_is_not_to_blame() {
+fn container_from_before_the_update_is_no_cause() {
     let revision = snapshot(&json!({}), &json!({})).revisions[0]
         .metadata
         .name

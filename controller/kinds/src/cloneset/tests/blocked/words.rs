@@ -292,7 +292,7 @@ fn pods_out_of_service_are_named_where_others_wait() {
 
 /// The pod is older than the state in which its hook holds it.
 #[test]
-fn a_hook_has_its_time_from_when_the_state_was_entered() {
+fn hook_time_counts_from_start_of_lifecycle_state() {
     let lifecycle = json!({"lifecycle": {"preNormal": {"labelsHandler": {"lb": "in"}}}});
     let pod = json!({"metadata": {
         "labels": {"app": "web", "lifecycle.apps.kruise.io/state": "PreparingNormal"},
@@ -311,7 +311,7 @@ fn a_hook_has_its_time_from_when_the_state_was_entered() {
 }
 
 #[test]
-fn numbers_let_nothing_happen_only_where_something_is_to_happen() {
+fn zero_limits_are_reported_only_when_work_is_due() {
     let update = |max_unavailable: i32, max_surge: i32, more: Value| {
         let mut rolling = json!({"maxUnavailable": max_unavailable, "maxSurge": max_surge});
         merge(&mut rolling, &more);

@@ -26,7 +26,7 @@ fn pulls(tags: Value) -> Value {
 }
 
 #[test]
-fn a_node_has_what_it_reports_of_this_very_image_and_round() {
+fn node_has_image_if_it_reports_same_tag_and_version() {
     let asked =
         |version: i64| json!({"images": {"web": {"tags": [{"tag": "2", "version": version}]}}});
     let fact = |image: &str, ids: Value| json!({"imageFacts": [{"image": image, "imageIDs": ids}]});

@@ -84,7 +84,7 @@ fn has_words(message: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_pod_that_does_not_go_names_its_node_if_that_is_not_ready() {
+fn terminating_pod_names_its_node_if_not_ready() {
     let world = World::settled(2, json!({}));
     let going = json!({"metadata": {"deletionTimestamp": SINCE}});
     let held = json!({"metadata": {"deletionTimestamp": SINCE, "finalizers": ["example.com/x"]}});
@@ -315,7 +315,7 @@ fn pending_file_system_resize_is_reported() {
 }
 
 #[test]
-fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
+fn claim_that_cannot_grow_names_its_storage_class() {
     let refused = |deed: Deed, object: &str, code: u16, message: &str| {
         let message = message.to_owned();
         Outcome {
@@ -443,7 +443,7 @@ fn ordered_ended_pod_held_by_hook_is_reported() {
 }
 
 #[test]
-fn of_two_that_have_ended_and_are_to_go_the_lower_is_named() {
+fn lower_of_two_ended_surplus_pods_is_named() {
     let mut world = World::settled(3, json!({}));
     for name in ["db-1", "db-2"] {
         world.fail(name);

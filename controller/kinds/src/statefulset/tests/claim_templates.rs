@@ -96,7 +96,7 @@ fn new_claim_template_replaces_pods_one_by_one() {
 }
 
 #[test]
-fn a_new_template_keeps_to_what_holds_for_every_update() {
+fn new_claim_template_respects_update_strategy() {
     let paused = json!({"paused": true});
     let on_delete = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}});
     let parallel = json!({"podManagementPolicy": "Parallel"});
@@ -159,7 +159,7 @@ fn update_recreates_pod_without_the_volume() {
 }
 
 #[test]
-fn an_update_in_place_that_has_begun_ends_by_a_new_pod() {
+fn new_claim_template_recreates_pod_under_update() {
     let policy = json!({"podUpdatePolicy": "InPlaceIfPossible"});
     let mut world = World::settled(2, json!({"updateStrategy": {"rollingUpdate": policy}}));
     world.set_image("db:1");
@@ -204,7 +204,7 @@ fn a_template_that_was_taken_away_replaces_nothing() {
 }
 
 #[test]
-fn a_claim_that_a_webhook_renamed_is_the_templates_nevertheless() {
+fn claim_renamed_by_a_webhook_counts_for_its_template() {
     let mut world = World::new(2, json!({"volumeClaimTemplates": [template("data")]}));
     for _ in 0..2 {
         world.step();

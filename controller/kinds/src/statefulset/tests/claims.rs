@@ -50,7 +50,7 @@ fn claim_precedes_its_pod_and_is_reused_by_name() {
 }
 
 #[test]
-fn a_pod_that_is_pending_gets_the_claim_that_somebody_deleted() {
+fn deleted_claim_of_pending_pod_is_created_again() {
     let mut world = with_claims(1, json!({}));
     world.step();
     world.step();
@@ -128,7 +128,7 @@ fn claims_of_others_get_no_owner_until_annotated() {
 
 /// As OpenKruise made them.
 #[test]
-fn claims_that_the_set_owns_are_annotated_when_written() {
+fn owned_claims_are_annotated_when_written() {
     let policy = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
     let mut world = with_claims(2, json!({"persistentVolumeClaimRetentionPolicy": policy}));
     world.settle();
@@ -141,7 +141,7 @@ fn claims_that_the_set_owns_are_annotated_when_written() {
 }
 
 #[test]
-fn no_claim_goes_with_a_pod_that_is_back_in_range() {
+fn claim_is_kept_when_its_pod_is_wanted_again() {
     let hook = json!({"preDelete": {"finalizersHandler": ["example.com/in-use"]}});
     let policy = json!({"whenScaled": "Delete"});
     let mut world = with_claims(
@@ -193,7 +193,7 @@ fn claim_of_removed_template_stays_with_kept_pod() {
 }
 
 #[test]
-fn a_claim_that_goes_is_waited_for() {
+fn new_pod_waits_for_the_end_of_its_old_claim() {
     let mut world = with_claims(2, json!({}));
     world.settle();
     world.delete("db-1");
@@ -218,7 +218,7 @@ fn a_claim_that_goes_is_waited_for() {
 }
 
 #[test]
-fn a_claim_that_somebody_else_controls_is_never_written() {
+fn claim_of_another_controller_is_never_written() {
     let mut world = with_claims(
         1,
         json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}),
@@ -261,7 +261,7 @@ fn requests(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn claims_grow_pod_by_pod_and_a_size_alone_touches_no_pod() {
+fn claims_grow_pod_by_pod_without_pod_updates() {
     let mut world = growing(2, json!({}));
     let before = [world.uid("db-0"), world.uid("db-1")];
     ask_for(&mut world, "2Gi");
@@ -357,7 +357,7 @@ fn without_the_gate_or_the_strategy_no_claim_grows() {
 }
 
 #[test]
-fn a_claim_of_another_class_holds_its_pod_and_is_named() {
+fn claim_of_another_class_blocks_its_pod() {
     let mut world = growing(1, json!({}));
     world.claims.stored().get_mut("data-db-0").unwrap()["spec"]["storageClassName"] = json!("slow");
     let template = json!({"metadata": {"name": "data"}, "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}});

@@ -10,7 +10,7 @@ fn names(world: &World) -> Vec<&str> {
 }
 
 #[test]
-fn in_order_a_pod_is_made_when_all_lower_ones_are_available() {
+fn ordered_pod_is_created_when_lower_ones_available() {
     let mut world = World::new(
         3,
         json!({"updateStrategy": {"rollingUpdate": {"minReadySeconds": 5}}}),
@@ -45,7 +45,7 @@ fn in_order_a_pod_is_made_when_all_lower_ones_are_available() {
 }
 
 #[test]
-fn in_parallel_all_are_made_and_go_at_once() {
+fn parallel_pods_are_created_and_deleted_at_once() {
     let mut world = World::new(3, json!({"podManagementPolicy": "Parallel"}));
     world.step();
     world.step();
@@ -137,7 +137,7 @@ fn reserved_ordinal_is_deleted_after_its_replacement() {
 }
 
 #[test]
-fn what_has_ended_is_replaced() {
+fn ended_pod_is_replaced() {
     for policy in ["OrderedReady", "Parallel"] {
         let mut world = World::settled(3, json!({"podManagementPolicy": policy}));
         let before = world.uid("db-1");
@@ -214,7 +214,7 @@ fn pods_have_their_identity() {
 }
 
 #[test]
-fn a_range_of_reserved_ordinals_that_leaves_none_is_refused() {
+fn reserved_range_without_free_ordinals_is_refused() {
     let mut world = World::new(1, json!({"reserveOrdinals": ["0-2147483647"]}));
     let plan = world.step();
     assert!(

@@ -116,7 +116,7 @@ fn ordered_update_makes_new_pods_one_by_one() {
 }
 
 #[test]
-fn ordered_scaling_goes_before_the_update() {
+fn ordered_scaling_precedes_the_update() {
     let rolling = json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 2});
     for (replicas, expected) in [
         (3, vec!["-4", "-3", "-2 -1", "+1", "+2", "-0", "+0"]),
@@ -185,7 +185,7 @@ fn ordered_batch_ends_as_hooks_let_each_pod_go() {
 }
 
 #[test]
-fn pods_are_updated_from_the_highest_down_to_the_partition() {
+fn update_proceeds_from_highest_down_to_partition() {
     for policy in ["ReCreate", "InPlaceIfPossible"] {
         let rolling = json!({"podUpdatePolicy": policy, "partition": 2});
         let mut world = World::settled(4, json!({"updateStrategy": {"rollingUpdate": rolling}}));
@@ -232,7 +232,7 @@ fn pods_are_updated_from_the_highest_down_to_the_partition() {
 }
 
 #[test]
-fn containers_are_restarted_in_place_where_the_template_says_so() {
+fn restart_annotation_restarts_containers_in_place() {
     let rolling = json!({"podUpdatePolicy": "InPlaceOnly", "partition": 1});
     let mut world = World::settled(3, json!({"updateStrategy": {"rollingUpdate": rolling}}));
     let before: Vec<_> = ["db-0", "db-1", "db-2"].map(|pod| world.uid(pod)).into();
@@ -295,7 +295,7 @@ fn partition_keeps_current_revision_over_zero_pods() {
 }
 
 #[test]
-fn no_more_pods_go_out_of_service_than_may() {
+fn parallel_update_starts_max_unavailable_pods() {
     // maxUnavailable rounds down, and is at least one.
     for (max_unavailable, expected) in [
         (json!(3), vec!["db-4", "db-3", "db-2"]),
@@ -341,7 +341,7 @@ fn bad_image_stops_at_max_unavailable() {
 }
 
 #[test]
-fn what_is_broken_is_repaired_first() {
+fn broken_pods_are_updated_first() {
     let mut world = parallel(4, json!({"podUpdatePolicy": "InPlaceIfPossible"}));
     world.break_pod("db-0");
     world.set_image("db:1");
@@ -423,7 +423,7 @@ fn requested_deletions_keep_limits_and_are_replaced() {
 }
 
 #[test]
-fn on_delete_a_pod_is_updated_when_somebody_deletes_it() {
+fn on_delete_updates_a_pod_after_its_deletion() {
     let mut world = World::settled(3, json!({"updateStrategy": {"type": "OnDelete"}}));
     world.set_image("db:1");
     world.settle();
@@ -476,7 +476,7 @@ fn pre_delete_hook_holds_pod_until_wanted_again() {
 }
 
 #[test]
-fn what_has_begun_ends_first_wherever_it_is_in_the_order() {
+fn begun_updates_end_first_regardless_of_order() {
     // A pod that must be replaced and is held by its hook uses up the budget: a later revision must
     // not wait for that pod.
     let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
@@ -539,7 +539,7 @@ fn defaults_in_a_template_recreate_no_pod() {
 }
 
 #[test]
-fn images_are_pulled_ahead_as_annotations_or_fields_ask() {
+fn annotations_or_fields_configure_image_predownload() {
     for (annotations, in_place) in [
         (
             json!({"apps.kruise.io/image-predownload-parallelism": "2", "apps.kruise.io/image-predownload-timeout-seconds": "7"}),

@@ -130,7 +130,7 @@ pub(super) fn updated(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn pods_are_updated_within_partition_and_max_unavailable() {
+fn updates_keep_partition_and_max_unavailable() {
     let old = |names: &[&str]| {
         names
             .iter()
@@ -233,7 +233,7 @@ fn an_update_is_one_patch_of_the_pod_as_it_was_seen() {
 }
 
 #[test]
-fn annotations_come_with_an_image_update_as_their_policies_say() {
+fn image_update_patches_annotations_by_policy() {
     let key = "example.org/a";
     for (what, policy, value, had, expected) in [
         (
@@ -571,7 +571,7 @@ fn new_leader_keeps_injection_ready_while_unknown() {
 }
 
 #[test]
-fn a_rollback_halfway_goes_to_the_container_that_is_not_proven() {
+fn rollback_halfway_updates_the_unproven_container() {
     // mesh-2 got mesh:9, which never ran; now mesh:2 is wanted.
     let pod = hot_pod(["mesh:1", "mesh:9"], "h9", "mesh-2", [true, false]);
     let mut pod = pod;

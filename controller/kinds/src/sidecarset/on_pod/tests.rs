@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn of_all_records_that_of_one_set_is_read_in_both_forms() {
+fn record_of_one_set_is_read_in_both_forms() {
     let of = |hash: &str, revision: &str| {
         Some(Known {
             hash: hash.into(),

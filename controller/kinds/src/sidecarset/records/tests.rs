@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn records_are_read_and_written_as_openkruise_has_them() {
+fn records_are_read_and_written_like_openkruise() {
     let text = r#"{"a":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"a","sidecarList":["x","y"],"controllerRevision":"a-1"},"b":{"updateTimestamp":null,"hash":"i","sidecarSetName":"b","sidecarList":null,"later":1}}"#;
     let records = read(Some(text));
     assert_eq!(

@@ -99,7 +99,7 @@ fn condition(status: &Value) -> (String, String) {
 }
 
 #[test]
-fn a_pod_is_replaced_as_the_kind_of_its_controller_does_it() {
+fn replacement_depends_on_kind_of_controller() {
     let label = r#"{"apps.kruise.io/specified-delete": Some("true")} a"#;
     for (owner, expected) in [
         ("apps.kruise.io/v1alpha1 CloneSet", Some(label)),
@@ -248,7 +248,7 @@ fn repair_replaces_only_pods_in_its_scope() {
 }
 
 #[test]
-fn the_next_one_goes_when_the_successor_is_ready() {
+fn next_pod_is_replaced_when_successor_is_ready() {
     let owner = "apps/v1 ReplicaSet";
     let (a, b) = (bare("a", owner), bare("b", owner));
     let step = |status: &Value, pods: &[Value]| {
@@ -372,7 +372,7 @@ fn pod_stays_whose_successor_would_lack_containers() {
 }
 
 #[test]
-fn no_pod_goes_before_calls_are_answered() {
+fn no_pod_is_replaced_before_the_webhook_answers() {
     let pods = [bare_of("a", "rs")];
     let begun = round_at(0, &Value::Null, &pods).1;
     let ready =
@@ -495,7 +495,7 @@ fn missing_successor_delays_others_for_a_minute() {
 }
 
 #[test]
-fn workload_gets_no_more_time_by_pods_that_come_and_go() {
+fn short_lived_pods_do_not_extend_the_deadline() {
     let (a, b) = (bare_of("a", "rs"), bare_of("b", "rs"));
     let begun = round_at(0, &Value::Null, &[a, b.clone()]).1;
     let waits = round_at(0, &begun, std::slice::from_ref(&b)).1;
@@ -512,7 +512,7 @@ fn workload_gets_no_more_time_by_pods_that_come_and_go() {
 }
 
 #[test]
-fn workload_that_does_nothing_holds_the_turn_five_minutes() {
+fn idle_workload_holds_the_turn_for_five_minutes() {
     let label = json!({"app": "web", SPECIFIED_DELETE: "true"});
     for (what, owner) in [
         ("its successor is never ready", "apps/v1 ReplicaSet"),
@@ -663,7 +663,7 @@ fn refused_deletion_delays_no_other_pod() {
 }
 
 #[test]
-fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
+fn complete_or_unselected_pod_is_not_replaced() {
     let owner = "apps/v1 ReplicaSet";
     let (_, begun) = round(
         &asked("Missed", json!({}), &Value::Null, &[bare("a", owner)]),
@@ -735,7 +735,7 @@ fn canary_pod_is_no_successor_and_is_not_awaited() {
 }
 
 #[test]
-fn updates_and_repair_share_what_may_be_out_of_service() {
+fn updates_and_repair_share_max_unavailable() {
     let pods = [bare("a", "apps/v1 ReplicaSet"), pod("b", "h1", true)];
     let snapshot = asked("Missed", json!({}), &Value::Null, &pods);
     let plan = decide(&snapshot, NOW);

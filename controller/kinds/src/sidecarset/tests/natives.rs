@@ -141,7 +141,7 @@ fn failing_native_sidecar_holds_back_unserving_pods() {
 }
 
 #[test]
-fn a_hot_pair_of_native_sidecars_is_upgraded_in_two_halves() {
+fn native_hot_pair_is_upgraded_in_two_steps() {
     let pod = native(hot_pod(["mesh:1", "empty:1"], "h1", "mesh-1", [true, true]));
     let begun = one_patch(&decide(&mesh_set(&[pod]), NOW));
     assert_eq!(

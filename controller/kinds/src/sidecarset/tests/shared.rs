@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_first_list_of_a_pod_has_all_sets_of_which_it_has_records() {
+fn first_injected_list_names_all_recorded_sets() {
     for (what, list, expected) in [
         ("it has none", None, Some("log,mesh")),
         ("it has an empty one", Some(""), Some("log,mesh")),

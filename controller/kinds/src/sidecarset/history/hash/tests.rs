@@ -41,7 +41,7 @@ fn hashes_are_those_of_openkruise_byte_for_byte() {
 }
 
 #[test]
-fn what_a_revision_keeps_of_a_spec_has_the_same_hashes() {
+fn spec_kept_in_a_revision_has_the_same_hashes() {
     for fact in facts() {
         let mut kept = kept(&fact.spec);
         kept.as_object_mut()
@@ -73,7 +73,7 @@ fn an_image_is_in_the_first_hash_only() {
 }
 
 #[test]
-fn annotations_and_what_pods_are_selected_by_are_in_neither() {
+fn selectors_and_volumes_are_in_neither_hash() {
     let mut fact = facts().remove(0);
     let before = hashes(&fact.spec);
     fact.spec.custom_version = "2".to_owned();

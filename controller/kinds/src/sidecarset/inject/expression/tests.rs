@@ -80,7 +80,7 @@ fn expressions_come_to() {
 }
 
 #[test]
-fn what_is_wrong_is_said_when_it_is_read() {
+fn parser_reports_invalid_expressions() {
     let deep = format!("{}cpu{}", "(".repeat(40), ")".repeat(40));
     let fits = format!("{}cpu{}", "(".repeat(30), ")".repeat(30));
     assert!(Expression::parse(&fits, Variable::Cpu).is_ok());
@@ -141,7 +141,7 @@ fn what_is_wrong_is_said_when_it_is_read() {
 }
 
 #[test]
-fn what_depends_on_the_amount_is_said_when_it_is_calculated() {
+fn calculation_reports_errors_of_the_amount() {
     assert_eq!(
         made("cpu - 100m", Variable::Cpu, "50m"),
         Err(NEGATIVE.to_owned())
@@ -173,7 +173,7 @@ proptest! {
 
     /// A written amount is read as the same amount.
     #[test]
-    fn what_is_written_is_the_same_amount(thousandths in 0_i128..1_i128 << 60) {
+    fn written_amount_is_read_as_the_same_amount(thousandths in 0_i128..1_i128 << 60) {
         prop_assert_eq!(quantity::thousandths(&Variable::Cpu.written(thousandths)), Some(thousandths));
         let bytes = thousandths / 1000 * 1000;
         prop_assert_eq!(quantity::thousandths(&Variable::Memory.written(bytes)), Some(bytes));

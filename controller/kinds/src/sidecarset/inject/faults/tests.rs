@@ -114,7 +114,7 @@ fn annotation_that_is_not_allowed_is_a_fault() {
 }
 
 #[test]
-fn annotation_overwritten_beside_another_patch_is_refused() {
+fn overwriting_an_annotation_patched_twice_is_refused() {
     for (policies, is_fault) in [
         (["Overwrite", "Overwrite"], true),
         (["Overwrite", "MergePatchJson"], true),
@@ -138,7 +138,7 @@ fn annotation_overwritten_beside_another_patch_is_refused() {
 }
 
 #[test]
-fn a_canary_stands_before_no_canary_and_behind_none() {
+fn canary_neither_has_nor_is_the_base_of_a_canary() {
     let canary = |name: &str, base: &str| {
         set(
             name,
@@ -202,7 +202,7 @@ fn a_canary_stands_before_no_canary_and_behind_none() {
 }
 
 #[test]
-fn a_canary_may_have_what_its_base_has_and_no_other_canary() {
+fn canary_may_share_names_only_with_its_base() {
     let of = |name: &str, base: &str, app: &str| {
         let annotations = if base.is_empty() {
             json!({})
@@ -251,7 +251,7 @@ fn a_canary_may_have_what_its_base_has_and_no_other_canary() {
 }
 
 #[test]
-fn a_base_a_revision_and_expressions_are_looked_at() {
+fn base_revision_and_expressions_are_validated() {
     let canary = json!({"/metadata/annotations": {CANARY: "true", BASE: "base"}, "/spec/containers": [{"name": "base", "image": "a"}]});
     assert!(
         faults(&set("one", &canary), &[], None, None)[0].contains("there is no SidecarSet base")

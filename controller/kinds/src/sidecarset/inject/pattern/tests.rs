@@ -22,7 +22,7 @@ fn a_match_is_anywhere_and_of_ascii() {
 }
 
 #[test]
-fn what_is_no_expression_is_named() {
+fn invalid_patterns_are_refused() {
     for (text, expected) in [
         ("(", "\"(\" is no regular expression: unclosed group"),
         ("^(?!x)", "is no regular expression: look-around"),

@@ -113,7 +113,7 @@ fn resources_come_from_those_of_the_containers() {
 }
 
 #[test]
-fn what_has_no_result_says_why() {
+fn policy_without_result_names_the_reason() {
     let main = container("main", ["200m", "200Mi"], ["50m", "100Mi"]);
     let odd = container("odd", ["much", ""], ["", ""]);
     let table = [
@@ -151,7 +151,7 @@ fn what_has_no_result_says_why() {
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_field() {
+fn invalid_policy_names_its_field() {
     let fields = |policy: &ResourcesPolicy| {
         problems(policy)
             .into_iter()

@@ -125,7 +125,7 @@ fn unreadable_record_is_overwritten() {
 }
 
 #[test]
-fn an_update_since_makes_the_containers_and_their_record_anew() {
+fn second_call_injects_the_newer_sidecarset() {
     let first = injected(
         &pod(json!([{"name": "main"}])),
         &[sidecar("a"), sidecar("b")],
@@ -226,7 +226,7 @@ fn annotations_of_sidecarsets_come_by_their_policies() {
 }
 
 #[test]
-fn later_sidecarsets_see_the_annotations_of_earlier_ones() {
+fn sidecarsets_patch_annotations_in_order_of_name() {
     let sets = [
         patching("b", "MergePatchJson", json!({"json": r#"{"b":2}"#})),
         patching("a", "MergePatchJson", json!({"json": r#"{"a":1,"b":1}"#})),

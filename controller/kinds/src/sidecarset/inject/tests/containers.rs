@@ -67,7 +67,7 @@ fn unknown_fields_reach_pods_from_each_list() {
 }
 
 #[test]
-fn sidecarsets_come_by_name_and_containers_as_they_are_listed() {
+fn containers_are_injected_by_set_name_and_list_order() {
     let sets = || {
         [
             set("b", json!({"containers": of(&["z", "a"])})),
@@ -85,7 +85,7 @@ fn sidecarsets_come_by_name_and_containers_as_they_are_listed() {
 }
 
 #[test]
-fn each_stands_where_its_policy_says() {
+fn containers_are_placed_by_their_inject_policy() {
     let sidecar = |name: &str, policy: &str| json!({"name": name, "podInjectPolicy": policy});
     let spec = json!({
         "containers": [{"name": "c0"}, sidecar("c1", "AfterAppContainer"), sidecar("c2", "BeforeAppContainer")],
@@ -119,7 +119,7 @@ fn init_containers_of_all_are_sorted() {
 }
 
 #[test]
-fn a_container_of_the_same_name_is_replaced_at_its_place() {
+fn container_of_the_same_name_is_replaced_in_place() {
     let sets = [set("a", json!({"containers": of(&["agent", "new"])}))];
     let old = pod(
         json!([{"name": "main"}, {"name": "agent", "image": "old", "env": [{"name": "A", "value": "1"}]}]),
@@ -344,7 +344,7 @@ fn hot_upgrade_pairs_native_but_not_init_containers() {
 }
 
 #[test]
-fn half_a_pair_is_made_anew_as_a_whole() {
+fn incomplete_hot_pair_is_replaced_as_a_whole() {
     let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
     let sets = [set(
         "a",
@@ -366,7 +366,7 @@ fn half_a_pair_is_made_anew_as_a_whole() {
 }
 
 #[test]
-fn what_is_no_pod_gets_nothing() {
+fn malformed_pod_is_refused_unchanged() {
     let sets = || [set("a", json!({"containers": of(&["agent"])}))];
     for no_pod in [
         json!(null),

@@ -48,7 +48,7 @@ fn waits(pod: &Value) -> Vec<String> {
 }
 
 #[test]
-fn all_containers_are_ordered_by_what_they_say_after_injection() {
+fn launch_order_follows_priorities_after_injection() {
     let after = |priority| {
         let mut sidecar = of("log", priority);
         sidecar["podInjectPolicy"] = json!("AfterAppContainer");
@@ -263,7 +263,7 @@ fn invalid_priority_keeps_the_workloads_launch_order() {
 }
 
 #[test]
-fn how_far_a_pod_was_is_not_copied() {
+fn launch_progress_is_not_copied() {
     let mut pod = pod(json!([of("main", Some("1"))]));
     pod["metadata"]["annotations"] = json!({CONTAINER_LAUNCH_PRIORITY_COMPLETED: "true", LAUNCHED_PRIORITY: "0", "of": "others"});
     let new = injected(

@@ -436,7 +436,7 @@ proptest! {
     /// A SidecarSet that is listed as refused adds nothing, and the others are as if it did not
     /// exist.
     #[test]
-    fn what_is_refused_is_left_out_whole(pod in any_pod(), sets in any_sets()) {
+    fn refused_sidecarset_adds_nothing(pod in any_pod(), sets in any_sets()) {
         let found = run(&pod, &sets, false, NOW);
         let refused = |set: &Set| found.refusals.iter().any(|refusal| refusal.sidecar_set == set.name);
         let others: Vec<Set> = sets.into_iter().filter(|set| !refused(set)).collect();

@@ -235,7 +235,7 @@ fn sharing_takes_steps_by_the_size_of_the_pod() {
 }
 
 #[test]
-fn a_shared_path_brings_the_variables_that_it_is_made_of() {
+fn shared_sub_path_adds_its_variables() {
     let mut old = main_with(json!({
         "env": env(&["POD=web-0", "ODD=1", "OTHER=2", "USED=3"]),
         "volumeMounts": [

@@ -34,7 +34,7 @@ fn after(namespace: &str, lost: &[Value]) -> Value {
 }
 
 #[test]
-fn successor_without_containers_stops_its_workload_alone() {
+fn bare_successor_stops_repair_of_its_workload_only() {
     let (a, b) = (
         within("t1", bare_of("a", "bad")),
         within("t1", bare_of("b", "bad")),

@@ -18,7 +18,7 @@ fn blocked(snapshot: &Snapshot) -> Option<(String, String)> {
 }
 
 #[test]
-fn a_container_that_has_no_image_is_named_in_the_kubelets_words() {
+fn unavailable_image_message_quotes_the_kubelet() {
     let mut failing = pod("a", "h2", false);
     failing["spec"]["nodeName"] = json!("n1");
     failing["status"]["containerStatuses"] = json!([{"name": "agent", "state": {"waiting": {
@@ -130,7 +130,7 @@ fn failing_image_is_reported_before_a_budget() {
 }
 
 #[test]
-fn the_field_is_named_in_which_pods_differ_from_the_sidecarset() {
+fn message_names_the_field_in_which_pods_differ() {
     let mut other = pod("a", "h1", true);
     other["metadata"]["annotations"][HASH_WITHOUT_IMAGE] =
         json!(json!({"log": {"hash": "x"}}).to_string());

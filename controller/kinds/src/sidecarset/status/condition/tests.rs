@@ -154,7 +154,7 @@ fn unselected_or_bare_pod_loses_its_condition_entry() {
 }
 
 #[test]
-fn of_a_message_that_anybody_wrote_names_are_read_within_bounds() {
+fn names_in_a_foreign_message_are_bounded() {
     let many: BTreeMap<String, bool> = (0..200).map(|n| (format!("set-{n}"), false)).collect();
     let long = format!("{{{:?}:false}}", "x".repeat(MOST_BYTES));
     for (message, expected) in [

@@ -187,7 +187,7 @@ fn failed_pod_waits_for_others_for_any_code() {
 }
 
 #[test]
-fn pods_that_budgets_hold_are_tried_one_after_the_other() {
+fn pods_held_by_budgets_are_tried_in_turns() {
     let pods = ["fake1", "fake2", "fake3"]
         .map(|name| of("t1", name, "h1"))
         .to_vec();

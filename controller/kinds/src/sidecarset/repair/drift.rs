@@ -70,8 +70,8 @@ impl Forms {
     fn difference(&mut self, snapshot: &Snapshot, pod: &Pod) -> Option<String> {
         let Some(record) = on_pod::record(pod, snapshot.name()) else {
             return Some(format!(
-                "annotation {INJECTED_LIST} lists SidecarSet {}, of which annotation {HASH} has no record: somebody else wrote the one or \
-                 the other; replace the pod",
+                "annotation {INJECTED_LIST} lists SidecarSet {}, but annotation {HASH} has no record of it: another writer changed one of \
+                 the annotations; replace the pod",
                 snapshot.name()
             ));
         };
@@ -91,7 +91,7 @@ impl Forms {
             snapshot.name()
         );
         Some(format!(
-            "{what} by {record}: somebody else wrote the one or the other; replace the pod"
+            "{what} by {record}: another writer changed the pod or its record; replace the pod"
         ))
     }
 

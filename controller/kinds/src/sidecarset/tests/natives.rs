@@ -118,7 +118,7 @@ fn native_sidecar_is_updated_and_counts_when_proven() {
     assert_eq!(
         counted(&pod),
         (1, 1, 0),
-        "the kubelet tells of the container of before"
+        "the kubelet still reports the previous container"
     );
     pod["status"]["initContainerStatuses"][1] = json!({"name": "agent", "ready": true, "imageID": "id-agent:2", "containerID": "c://2", "image": "agent:2"});
     assert_eq!(counted(&pod), (1, 1, 1));

@@ -62,7 +62,7 @@ fn a_pod_whose_records_are_forged_has_drifted() {
         odd["metadata"]["annotations"][HASH] = record;
         let found = said(&snapshot(&json!({}), &[odd.clone()]));
         assert!(
-            found[0].contains("lists SidecarSet log, of which annotation"),
+            found[0].contains("lists SidecarSet log, but annotation"),
             "{found:?}"
         );
     }

@@ -93,11 +93,6 @@ impl Scenario for Job {
         &["broadcastjobs/status", "nodeimages"]
     }
 
-    /// Each run takes a second at least, and there are many scenarios.
-    fn thinned(&self) -> usize {
-        8
-    }
-
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
         crate::run::run::<JobRun<'_>>(*self, attempt).boxed_local()
     }

@@ -117,14 +117,6 @@ impl Scenario for Daemon {
         &["daemonsets/status", "nodeimages"]
     }
 
-    /// Each run takes a second at least, and there are many scenarios.
-    fn thinned(&self) -> usize {
-        match self {
-            Daemon::NodeReturned | Daemon::RolledBack => 8,
-            _ => 4,
-        }
-    }
-
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
         crate::run::run::<DaemonRun<'_>>(*self, attempt).boxed_local()
     }

@@ -24,8 +24,8 @@
 //! killed, paused or ended by a signal. Needs root, as clusters do.
 //!
 //! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries
-//! all, and 1,4 all kills and every fourth of the others. By default few are tried, and a scenario
-//! is killed at each write in one way. `BERTH_FAULTS_WORLDS` is the number of worlds with simulated
+//! all, and 1,4 all kills and every fourth of the others. By default one of a scenario is tried in
+//! each kind of world, and a scenario is killed at each write in one way. `BERTH_FAULTS_WORLDS` is the number of worlds with simulated
 //! nodes, by default the number of processors. `BERTH_CLUSTER` names a cluster with one node to
 //! use, instead of a new one.
 
@@ -64,7 +64,7 @@ use berth_faults::{Fault, Lag};
 use futures::FutureExt;
 
 use crate::group::{Group, Undisturbed, WorldKind, Worlds, has_stride};
-use crate::plans::Family;
+use crate::plans::{self, Family};
 use crate::scenario::Scenario;
 
 /// The way in which a scenario is tried.
@@ -103,9 +103,6 @@ impl Way {
         ways
     }
 }
-
-/// The default maximum of plans of a scenario that are tried in a kind of world.
-const AT_MOST: usize = 2;
 
 /// How many tests run at once, in any free worlds.
 const AT_ONCE: usize = 4;
@@ -161,19 +158,18 @@ fn main() -> ExitCode {
     )
 }
 
-/// Every how many-th plan is tried: for kills, and for other faults.
-fn strides(kind: WorldKind, scenario: &dyn Scenario) -> Result<(usize, usize)> {
-    let usual = kind.stride() * scenario.thinned();
+/// Every how many-th plan is tried: for kills, and for other faults. By default a scenario has one.
+fn strides() -> Result<Option<(usize, usize)>> {
     let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else {
-        return Ok((usual, usual));
+        return Ok(None);
     };
     let (kills, others) = text.split_once(',').unwrap_or((&text, &text));
     let stride = |text: &str| text.parse().ok().filter(|stride| *stride > 0);
     let wrong = || format!("BERTH_FAULTS_STRIDE is {text:?}, not one or two numbers above 0");
-    Ok((
+    Ok(Some((
         stride(kills).with_context(wrong)?,
         stride(others).with_context(wrong)?,
-    ))
+    )))
 }
 
 async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()> {
@@ -199,40 +195,21 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
                 .collect()
         }
         Way::Plans => {
-            let (kills, others) = strides(group.kind, scenario)?;
-            let stride = |family: &Family| {
-                if matches!(family, Family::Killed(_)) {
-                    kills
-                } else {
-                    others
-                }
-            };
-            let slice = |stride: &dyn Fn(&Family) -> usize| -> Vec<Fault> {
-                let families = group.kind.families().iter();
-                families
-                    .flat_map(|family| family.slice(scenario, &undisturbed, stride(family)))
-                    .collect()
-            };
-            let chosen = slice(&stride);
-            // A scenario with few writes may have none in the slice: then it gets one, and other
-            // scenarios get others.
-            let one = || {
-                let all = slice(&|_| 1);
-                let at = scenario::number(scenario) * 7 % all.len().max(1);
-                all.into_iter().skip(at).take(1).collect()
-            };
-            match chosen.len() {
-                0 => one(),
-                // A long run has many faults: a few are taken, from all families in turn.
-                many if many > AT_MOST && !has_stride() => {
-                    let step = many.div_ceil(AT_MOST);
-                    chosen
-                        .into_iter()
-                        .skip(scenario::number(scenario) % step)
-                        .step_by(step)
+            let families = group.kind.families();
+            match strides()? {
+                Some((kills, others)) => {
+                    let stride = |family: &Family| match family {
+                        Family::Killed(_) => kills,
+                        _ => others,
+                    };
+                    families
+                        .iter()
+                        .flat_map(|family| family.slice(scenario, &undisturbed, stride(family)))
                         .collect()
                 }
-                _ => chosen,
+                None => plans::one(families, scenario, &undisturbed)
+                    .into_iter()
+                    .collect(),
             }
         }
     };

@@ -107,3 +107,18 @@ impl Family {
             .collect()
     }
 }
+
+/// One fault of a scenario. Scenarios that follow each other have faults of families that follow
+/// each other, so that every family is tried.
+pub(crate) fn one(
+    families: &[Family],
+    scenario: &dyn Scenario,
+    undisturbed: &Undisturbed,
+) -> Option<Fault> {
+    let number = scenario::number(scenario);
+    let (before, from) = families.split_at(number % families.len().max(1));
+    from.iter().chain(before).find_map(|family| {
+        let faults = family.faults(scenario, undisturbed);
+        faults.get(number * 7 % faults.len().max(1)).copied()
+    })
+}

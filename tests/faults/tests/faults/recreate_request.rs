@@ -99,11 +99,6 @@ impl Scenario for Recreate {
         ]
     }
 
-    /// Each run takes a second at least, and there are many scenarios.
-    fn thinned(&self) -> usize {
-        8
-    }
-
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
         crate::run::run::<RecreateRun<'_>>(*self, attempt).boxed_local()
     }

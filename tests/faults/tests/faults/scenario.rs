@@ -55,12 +55,6 @@ pub(crate) trait Scenario: Sync {
         true
     }
 
-    /// The factor by which fewer plans than of other scenarios are tried by default, because its
-    /// runs have many writes, or take long.
-    fn thinned(&self) -> usize {
-        1
-    }
-
     /// Resources that decide nothing after they were read first, so that it makes no difference if
     /// their events come late, or never.
     fn unheeded(&self) -> &'static [&'static str] {

@@ -116,13 +116,6 @@ impl Scenario for Sidecar {
         *self != Sidecar::Ahead
     }
 
-    fn thinned(&self) -> usize {
-        match self {
-            Sidecar::Cold | Sidecar::Hot | Sidecar::Two => 2,
-            _ => 4,
-        }
-    }
-
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
         match self {
             Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout | Sidecar::Ahead => {

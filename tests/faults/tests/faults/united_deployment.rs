@@ -110,11 +110,6 @@ impl Scenario for United {
         ]
     }
 
-    /// A run takes several seconds, because the controller writes a status at most once a second.
-    fn thinned(&self) -> usize {
-        8
-    }
-
     fn run<'a>(&self, attempt: Attempt<'a>) -> LocalBoxFuture<'a, Result<Outcome>> {
         crate::run::run::<UnitedRun<'_>>(*self, attempt).boxed_local()
     }

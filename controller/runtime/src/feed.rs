@@ -363,7 +363,7 @@ impl<T: Object> Feed<T> {
 
 /// Whether a watch that resumes at `position` reports this version again. An object that is gone by
 /// now would come back with it.
-fn is_told(position: Option<&str>, version: &str) -> bool {
+fn is_reported(position: Option<&str>, version: &str) -> bool {
     position.is_some_and(|position| reaches(position, version))
 }
 

@@ -49,7 +49,7 @@ pub struct Handover {
 
 impl Handover {
     /// For a process without an election, or one that reconciles nothing.
-    pub fn from_nobody() -> Self {
+    pub fn without_election() -> Self {
         Self { versions: None }
     }
 

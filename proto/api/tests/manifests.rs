@@ -127,7 +127,7 @@ fn each_kind_has_its_rights_in_the_controllers_role() -> Result<()> {
 }
 
 #[test]
-fn kinds_that_are_converted_are_stored_in_the_version_to_which_a_policy_lets_them_be_migrated() {
+fn converted_kinds_are_stored_as_v1beta1() {
     for kind in KINDS.iter().filter(|kind| kind.is_converted()) {
         let file = "charts/berth/templates/policy-controller.yaml";
         assert_eq!(

@@ -26,7 +26,7 @@ fn percent<T>(text: &str, copies: usize, read: impl Fn(&str) -> T) -> Option<usi
 }
 
 #[test]
-fn a_kept_object_takes_less_than_twice_its_text_whatever_its_templates_hold() {
+fn kept_object_takes_less_than_twice_its_text() {
     const BYTES: usize = 50 << 10;
     let list = |item: &str| format!("[{}]", vec![item; BYTES / (item.len() + 1)].join(","));
     let map = |value: &str| {

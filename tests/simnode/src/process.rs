@@ -178,7 +178,7 @@ impl Kubelets {
             queue,
             workers: self.options.parallel,
             leadership: Leadership::always(),
-            handover: Handover::from_nobody(),
+            handover: Handover::without_election(),
             stores: vec![store.sync_state()],
             metrics: metrics.driver(name, self.options.parallel),
         }

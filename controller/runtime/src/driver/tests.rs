@@ -28,7 +28,7 @@ fn rig() -> Rig {
 impl Rig {
     fn driver(&self, leadership: Leadership, stores: Vec<SyncState>) -> Driver<u8> {
         let metrics = self.metrics.driver("test", 2);
-        let (queue, handover) = (self.queue.clone(), Handover::from_nobody());
+        let (queue, handover) = (self.queue.clone(), Handover::without_election());
         Driver {
             controller: "test",
             queue,
@@ -118,7 +118,7 @@ async fn looking_again_is_no_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_meanwhile_is_decided_on_again_ever_more_slowly_and_is_no_failure() {
+async fn changed_object_is_retried_ever_more_slowly() {
     let rig = rig();
     let times = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
@@ -224,7 +224,7 @@ fn lease(version: &str) -> Taken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_decided_before_the_stores_have_seen_the_writes_of_the_leader_before() {
+async fn driver_waits_for_writes_of_previous_leader() {
     let rig = rig();
     let start = Instant::now();
     let (term, leadership) = Leadership::with_term();

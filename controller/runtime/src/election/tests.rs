@@ -29,7 +29,7 @@ async fn taken_after(spec: serde_json::Value) -> Option<Box<str>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_to_be_seen_ends_where_the_lease_was_given_back_or_else_where_it_was_taken() {
+async fn handover_version_is_lease_release_or_takeover() {
     for holder in [json!(null), json!("")] {
         let given_back = json!({"holderIdentity": holder, "leaseDurationSeconds": 1});
         assert_eq!(taken_after(given_back).await.as_deref(), Some("41"));

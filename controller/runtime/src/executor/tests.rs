@@ -86,7 +86,7 @@ fn elect(client: &Client) -> Leadership {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_admission_holds_for_nine_seconds_is_done_at_the_second_try() {
+async fn nine_second_write_succeeds_at_second_try() {
     let server = SlowWrites::that_take(Duration::from_secs(9));
     let client = server.client();
     let leadership = elect(&client);
@@ -102,7 +102,7 @@ async fn a_write_that_admission_holds_for_nine_seconds_is_done_at_the_second_try
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_stays_short_while_writes_are_fast_and_becomes_so_again() {
+async fn lease_is_long_only_after_a_slow_write() {
     let server = SlowWrites::that_take(Duration::from_secs(5));
     let client = server.client();
     let leadership = elect(&client);
@@ -153,7 +153,7 @@ async fn hanging_writes_of_one_kind_leave_another_kind_its_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_has_lost_its_lease_records_no_failure_of_an_object() {
+async fn lost_lease_records_no_object_failure() {
     let server = SlowWrites::that_take(Duration::from_secs(9));
     let client = server.client();
     let (term, leadership) = Leadership::with_term();

@@ -56,7 +56,7 @@ async fn a_created_pod_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_to_a_pod_for_another_owner_is_waited_for_once_it_is_answered() {
+async fn write_for_another_owner_is_awaited_if_answered() {
     let rig = rig();
     rig.show("a", "1", "101", false);
     rig.show("b", "2", "101", false);
@@ -88,7 +88,7 @@ async fn what_was_written_to_a_pod_for_another_owner_is_waited_for_once_it_is_an
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_newest_version_is_of_what_was_seen_or_written_and_of_nothing_that_is_in_doubt() {
+async fn newest_version_is_unknown_while_write_in_doubt() {
     let rig = rig();
     let newest = || {
         rig.expectations
@@ -212,7 +212,7 @@ async fn a_refused_write_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_without_an_answer_is_in_doubt_when_the_server_has_given_it_up() {
+async fn unanswered_write_is_in_doubt_after_deadline() {
     let rig = rig();
     drop(rig.enter("a"));
     assert_eq!(
@@ -263,7 +263,7 @@ async fn owners_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_follows_is_not_waited_for() {
+async fn write_to_unfollowed_kind_is_not_awaited() {
     let rig = rig();
     let deadline = Instant::now();
     rig.expectations

@@ -49,7 +49,7 @@ fn remedies_are_named() {
 }
 
 #[test]
-fn what_was_told_is_told_by_its_version() {
+fn position_decides_whether_version_was_reported() {
     let table = [
         (None, "7", false),
         (Some("7"), "6", true),
@@ -61,7 +61,7 @@ fn what_was_told_is_told_by_its_version() {
     ];
     for (position, version, told) in table {
         assert_eq!(
-            is_told(position, version),
+            is_reported(position, version),
             told,
             "{version} after {position:?}"
         );

@@ -54,7 +54,7 @@ fn store_at(version: &str) -> Arc<Store<Pod>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_has_caught_up_when_it_has_seen_the_newest_object_or_the_lease() {
+async fn store_has_caught_up_at_newest_object_or_lease() {
     let client = pods(&["7", "40", "12"]);
     assert!(
         !has_caught_up(&client, &Store::new(&[])).await,
@@ -76,7 +76,7 @@ async fn a_store_has_caught_up_when_it_has_seen_the_newest_object_or_the_lease()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_has_seen_what_the_leader_before_had_needs_no_list() {
+async fn store_at_recorded_version_needs_no_list() {
     let nobody =
         fake::apiserver(|request| async move { panic!("no request is sent, but {request:?}") });
     let followee = |store| Followee {
@@ -146,7 +146,7 @@ async fn a_history_that_goes_backwards_holds_nothing_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_without_objects_or_that_is_not_served_holds_nothing_up() {
+async fn empty_or_unserved_resource_delays_no_handover() {
     for items in [json!([]), json!(null)] {
         let empty = fake::apiserver(move |_| {
             let list = json!({"metadata": {"resourceVersion": "99"}, "items": items});
@@ -171,7 +171,7 @@ async fn is_complete(handover: &Handover) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handover_is_complete_for_the_lease_that_the_stores_have_seen() {
+async fn handover_is_complete_for_the_seen_lease() {
     let (taken, leadership) = Leadership::with_lease();
     let (seen, handover) = Handover::by_hand(leadership.taken().unwrap());
     assert!(!is_complete(&handover).await, "nobody has taken the lease");
@@ -191,6 +191,6 @@ async fn a_handover_is_complete_for_the_lease_that_the_stores_have_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_election_nobody_is_waited_for() {
-    assert!(is_complete(&Handover::from_nobody()).await);
+async fn without_election_handover_is_complete() {
+    assert!(is_complete(&Handover::without_election()).await);
 }

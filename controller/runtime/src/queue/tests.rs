@@ -151,7 +151,7 @@ async fn back_off_doubles_until_forgotten() {
 
 /// A pod that changes every few milliseconds triggers its owner while the server is down.
 #[tokio::test(start_paused = true)]
-async fn what_fails_when_an_event_woke_it_is_tried_again_when_its_back_off_is_over() {
+async fn events_do_not_extend_the_back_off() {
     let queue = queue();
     assert_eq!(queue.retry(1).as_millis(), 20);
     for left in [15, 10, 5] {

@@ -55,7 +55,7 @@ fn pod(namespace: &str, name: &str, owner: serde_json::Value) -> berth_workload:
 }
 
 #[test]
-fn pods_with_the_uid_of_an_owner_elsewhere_or_of_another_kind_are_not_owned_by_it() {
+fn pods_are_owned_only_within_namespace_and_kind() {
     use berth_workload::objects::owner::{CLONE_SET, OwnerKey};
     let store = Store::with_owners(&[]);
     let owner = |group: &str, kind: &str, uid: &str, controls: bool| {
@@ -127,7 +127,7 @@ fn versioned(name: &str, uid: &str, version: &str) -> berth_workload::objects::p
 }
 
 #[test]
-fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
+fn unreadable_object_stays_until_gone_or_readable() {
     use berth_workload::objects::owner::{CLONE_SET, OwnerKey};
     let store = Store::new(&[]);
     let told = Arc::new(Mutex::new(0));
@@ -250,7 +250,7 @@ fn told(mirror: &Mutex<Mirror>) -> Vec<String> {
 }
 
 #[test]
-fn what_a_list_does_not_show_is_told_as_deleted() {
+fn object_missing_in_list_is_reported_as_deleted() {
     let (store, mirror) = mirrored(&[]);
     store.begin_list(false);
     store.apply(thing("a", "1", 1, ""));
@@ -270,7 +270,7 @@ fn what_a_list_does_not_show_is_told_as_deleted() {
 }
 
 #[test]
-fn what_is_shown_is_as_new_as_the_newest_change_that_was_taken_in() {
+fn newest_shown_is_the_newest_applied_change() {
     let store = Store::<Thing>::new(&[]);
     let versions =
         || [store.position(), store.newest_shown()].map(|version| version.map(String::from));
@@ -344,7 +344,7 @@ fn a_new_object_under_an_old_name_is_a_deletion_too() {
 }
 
 #[test]
-fn a_list_that_is_past_a_change_and_shows_none_of_it_contradicts_the_store() {
+fn list_without_a_known_change_contradicts_store() {
     let list = |had: u32, shows: &[u32], version: &str| {
         let store = Store::new(&[]);
         store.begin_list(false);

@@ -26,7 +26,7 @@ async fn a_task_that_ends_by_itself_stops_the_others_and_is_named() {
 }
 
 #[tokio::test]
-async fn tasks_that_end_when_they_are_asked_to_are_no_failure() {
+async fn tasks_may_end_after_the_stop_signal() {
     let all = supervisor();
     for task in ["feed of Pod", "election"] {
         all.spawn(task, all.stop().clone().cancelled_owned());
@@ -36,7 +36,7 @@ async fn tasks_that_end_when_they_are_asked_to_are_no_failure() {
 }
 
 #[tokio::test]
-async fn a_panic_while_the_process_ends_is_told_all_the_same() {
+async fn panic_during_shutdown_is_reported() {
     let all = supervisor();
     let stop = all.stop().clone();
     all.spawn("feed of Pod", async move {
@@ -48,14 +48,14 @@ async fn a_panic_while_the_process_ends_is_told_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_task_that_fails_is_told_with_its_error() {
+async fn failed_task_is_reported_with_its_error() {
     let all = supervisor();
     all.spawn_fallible("webhooks", async { Err("no port") });
     assert_eq!(all.join().await.unwrap_err().how, "failed: no port");
 }
 
 #[tokio::test]
-async fn a_task_that_is_asked_to_end_last_is_no_failure_then_and_one_before() {
+async fn last_task_may_end_only_after_its_signal() {
     for is_asked in [true, false] {
         let (all, last) = (supervisor(), CancellationToken::new());
         if is_asked {

@@ -283,7 +283,7 @@ async fn a_pod_that_exists_is_ours_or_in_the_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_required_stage_that_fails_is_the_last_and_its_other_steps_are_done() {
+async fn failed_required_stage_ends_plan_after_its_steps() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
@@ -333,7 +333,7 @@ async fn a_required_stage_that_fails_is_the_last_and_its_other_steps_are_done() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_creations_stop_early_and_a_quota_is_no_verdict_on_the_workload() {
+async fn quota_refusal_stops_creations_and_is_temporary() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
@@ -499,7 +499,7 @@ async fn the_apiserver_judges_templates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revisions_are_created_renumbered_and_deleted_and_keep_their_data_byte_for_byte() {
+async fn revisions_keep_their_data_byte_for_byte() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;

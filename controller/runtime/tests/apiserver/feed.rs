@@ -280,7 +280,7 @@ async fn an_object_that_does_not_fit_does_not_stop_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_deleted_while_nobody_looked_is_told_after_the_server_forgot() {
+async fn missed_deletion_is_reported_after_server_restart() {
     let cluster = own_cluster();
     let direct = connect(&cluster).await;
     let namespace = namespace(&direct).await;

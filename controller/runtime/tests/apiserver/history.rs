@@ -45,7 +45,7 @@ fn names(store: &Store<Pod>) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_shows_what_a_restored_server_has_and_what_happens_next() {
+async fn feed_shows_restored_server_and_later_events() {
     let cluster = own_cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;

@@ -49,7 +49,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_is_not_installed_holds_nothing_up_and_is_followed_once_it_is() {
+async fn missing_kind_is_followed_once_it_is_installed() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;

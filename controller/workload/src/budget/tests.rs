@@ -37,7 +37,7 @@ fn rules(fields: Value) -> Rules {
 }
 
 #[test]
-fn a_spec_that_no_schema_kept_out_is_refused_with_its_field() {
+fn invalid_spec_is_refused_with_its_field() {
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     let selector = json!({"matchLabels": {"app": "web"}});
     for (fields, field) in [
@@ -152,7 +152,7 @@ fn entry(operation: ProtectedOperation) -> LedgerEntry {
 }
 
 #[test]
-fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
+fn ledger_entry_is_settled_by_result_or_expires() {
     use ProtectedOperation::{Delete, Evict, Update};
     use Settled::{Expired, Open, Over};
     let gone = json!({"/metadata/uid": "b"});
@@ -200,7 +200,7 @@ fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
 }
 
 #[test]
-fn a_resize_that_restarts_a_container_is_over_when_none_is_waited_for_and_the_container_is_another()
+fn restarting_resize_is_over_after_new_container()
 {
     use Settled::{Expired, Open, Over};
     let amounts = |memory: &str| json!({"requests": {"memory": memory}});
@@ -262,7 +262,7 @@ fn a_resize_that_restarts_a_container_is_over_when_none_is_waited_for_and_the_co
 }
 
 #[test]
-fn an_entry_of_a_pod_that_was_never_seen_is_open_until_it_is_late() {
+fn entry_of_uncached_pod_is_open_until_deadline() {
     let entries = [entry(ProtectedOperation::Delete)];
     let another = pod(json!({"/metadata/uid": "b"}));
     for (unseen, pods, seen_for, is_open) in [
@@ -343,7 +343,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
 }
 
 #[test]
-fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
+fn requests_use_up_budget_and_charge_a_pod_once() {
     use ProtectedOperation::{Delete, Evict, Resize, Update};
     let rules = rules(json!({"maxUnavailable": 2}));
     let rules = rules.with_gates(Gates::default().with(Gate::InPlacePodVerticalScaling, true));
@@ -454,7 +454,7 @@ fn passing_request_is_charged_past_the_budget() {
 }
 
 #[test]
-fn what_another_process_entered_or_this_one_long_ago_is_entered_anew_whatever_the_clocks_say() {
+fn new_request_renews_entry_despite_clock_skew() {
     let rules = rules(json!({"maxUnavailable": 1}));
     for (is_again, seconds, verdict, written) in [
         (true, 0, Verdict::Stands, 60),
@@ -501,7 +501,7 @@ fn what_another_process_entered_or_this_one_long_ago_is_entered_anew_whatever_th
 }
 
 #[test]
-fn a_resize_is_an_update_too_unless_a_gate_says_that_it_does_no_harm() {
+fn resize_counts_as_update_without_feature_gate() {
     use ProtectedOperation::{Resize, Update};
     for (operations, gate, is_held_by_resize, is_held_by_update) in [
         (json!([]), None, true, true),
@@ -541,7 +541,7 @@ fn a_resize_is_an_update_too_unless_a_gate_says_that_it_does_no_harm() {
 }
 
 #[test]
-fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_charged_once() {
+fn two_grants_for_one_pod_are_charged_once() {
     use ProtectedOperation::{Delete, Evict};
     let rules = rules(json!({"maxUnavailable": 1}));
     let named = |grant: &str, operation| Request {
@@ -588,7 +588,7 @@ fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_ch
 }
 
 #[test]
-fn a_later_change_of_a_pod_stands_beside_those_that_have_come_to_be_and_costs_nothing_more() {
+fn later_change_of_charged_pod_costs_nothing() {
     let rules = rules(json!({"maxUnavailable": 1}));
     for (changes, expected) in [
         (
@@ -656,7 +656,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn where_no_pod_must_stay_a_budget_writes_nothing_unless_others_may_name_it() {
+fn zero_min_available_reserves_only_if_distributed() {
     let request = Request {
         grant: Some("1".to_owned()),
         ..request("a", ProtectedOperation::Delete)
@@ -681,7 +681,7 @@ fn where_no_pod_must_stay_a_budget_writes_nothing_unless_others_may_name_it() {
 }
 
 #[test]
-fn a_budget_that_was_not_counted_since_it_changed_refuses() {
+fn budget_refuses_until_changed_spec_is_counted() {
     let rules = rules(json!({"maxUnavailable": 2}));
     let refused = Verdict::Refused(Refused::NotCounted);
     for (mut status, generation, expected) in [
@@ -709,7 +709,7 @@ fn a_budget_that_was_not_counted_since_it_changed_refuses() {
 }
 
 #[test]
-fn a_pod_that_does_not_serve_goes_freely_unless_the_budget_wants_enough_others() {
+fn unhealthy_pod_policy_decides_on_unavailable_pod() {
     let ill = Request {
         is_available: false,
         ..request("a", ProtectedOperation::Delete)
@@ -832,7 +832,7 @@ fn repair_of_a_charged_pod_is_entered_if_it_changes() {
 }
 
 #[test]
-fn an_eviction_of_a_pod_that_does_not_serve_takes_nothing_and_is_noted_for_it_may_serve_by_then() {
+fn eviction_of_unavailable_pod_is_entered_uncharged() {
     let rules = rules(json!({"maxUnavailable": 1}));
     let mut status = counted(3, 4, &rules);
     let ill = Request {
@@ -855,7 +855,7 @@ fn an_eviction_of_a_pod_that_does_not_serve_takes_nothing_and_is_noted_for_it_ma
 }
 
 #[test]
-fn refusal_without_entries_tells_of_pods_that_are_down() {
+fn refusal_without_entries_counts_unavailable_pods() {
     use ProtectedOperation::Evict;
     let rules = Ok(rules(json!({"maxUnavailable": 1})));
     for (available, words) in [

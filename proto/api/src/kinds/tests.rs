@@ -49,7 +49,7 @@ fn kinds_are_as_their_types_say() {
 }
 
 #[test]
-fn no_two_kinds_share_a_name_and_they_are_in_the_order_of_their_names() {
+fn kinds_are_sorted_and_have_distinct_names() {
     let names: Vec<_> = KINDS.iter().map(|kind| kind.kind).collect();
     assert_eq!(
         names,
@@ -71,7 +71,7 @@ fn no_two_kinds_share_a_name_and_they_are_in_the_order_of_their_names() {
 }
 
 #[test]
-fn a_version_is_that_of_its_own_group_and_of_those_that_are_served() {
+fn version_needs_own_group_and_a_served_version() {
     let policy = Kind {
         group: "policy.kruise.io",
         stored: Version::V1Alpha1,

@@ -160,7 +160,7 @@ fn every_fault_names_its_field() {
 }
 
 #[test]
-fn pods_that_are_to_be_ready_before_a_pull_are_a_percentage_where_no_field_takes_a_number_alone() {
+fn min_ready_pods_percentage_depends_on_kind() {
     let key = "apps.kruise.io/image-predownload-min-updated-ready-pods";
     let takes = |kind: &str, value: &str| {
         let object = json!({"kind": kind, "metadata": {"annotations": {key: value}}});

@@ -126,7 +126,7 @@ fn nested(field: &str, depth: usize) -> String {
 }
 
 #[test]
-fn of_an_object_all_parts_count_however_deep_and_managed_fields_do_not() {
+fn check_counts_all_parts_but_managed_fields() {
     let limits = Limits::of_specs(1 << 20);
     let managed = format!(
         r#"{{"metadata":{{"managedFields":{}}}}}"#,

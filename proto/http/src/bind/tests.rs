@@ -18,7 +18,7 @@ async fn the_unspecified_ipv6_address_takes_callers_of_both_families() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_an_error_and_not_a_reason_to_fall_back() {
+async fn taken_port_is_an_error() {
     let taken = bind(any(0)).await.unwrap();
     let error = bind(any(taken.local_addr().unwrap().port()))
         .await

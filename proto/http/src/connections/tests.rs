@@ -4,7 +4,7 @@ const GREEDY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const MODEST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
 #[tokio::test(start_paused = true)]
-async fn a_newcomer_takes_the_place_of_the_oldest_of_the_peer_with_the_most() {
+async fn newcomer_replaces_oldest_of_largest_peer() {
     let connections = Connections::new(3, 3);
     let modest = connections.admit(MODEST).unwrap();
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
@@ -69,7 +69,7 @@ async fn first_request_waits_since_its_connection_came() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_worked_for_gives_way_to_nobody() {
+async fn working_connection_is_not_replaced() {
     let connections = Connections::new(1, 1);
     let slot = connections.admit(GREEDY).unwrap();
     let working = Caller::new(slot.state.clone()).working();

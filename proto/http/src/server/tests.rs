@@ -80,7 +80,7 @@ async fn a_thousand_idle_connections_of_one_peer_keep_no_other_out() {
 }
 
 #[tokio::test]
-async fn many_peers_with_few_idle_connections_each_give_way_to_a_newcomer() {
+async fn newcomer_replaces_idle_connections_of_many_peers() {
     let served = served(Limits {
         connections: 8,
         connections_per_peer: 4,
@@ -112,7 +112,7 @@ async fn a_connection_without_a_request_is_closed() {
 }
 
 #[tokio::test]
-async fn the_end_does_not_wait_for_idle_connections_and_drops_what_does_not_end() {
+async fn shutdown_drops_idle_and_slow_connections() {
     let served = served(Limits {
         end: Duration::from_millis(50),
         ..Limits::default()

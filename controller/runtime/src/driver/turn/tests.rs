@@ -3,7 +3,7 @@ use std::sync::mpsc;
 use super::*;
 
 #[tokio::test]
-async fn who_waits_goes_on_before_what_follows_a_long_decision() {
+async fn waiting_task_runs_after_a_long_decision() {
     for (time, order) in [
         (BUDGET * 2, ["other", "next"]),
         (Duration::ZERO, ["next", "other"]),

@@ -76,7 +76,7 @@ fn a_lease_is_written_in_seconds_rounded_up() {
 }
 
 #[test]
-fn nobodys_and_ours_are_taken_at_once() {
+fn free_or_own_lease_is_taken_at_once() {
     let now = Instant::now();
     assert_eq!(
         claim(&lease("", "1"), ("a", LONGEST), &mut None, now),
@@ -93,7 +93,7 @@ fn nobodys_and_ours_are_taken_at_once() {
 }
 
 #[test]
-fn what_a_leader_had_seen_counts_until_another_holder_renews_or_takes_the_lease() {
+fn recorded_versions_count_until_the_next_holder() {
     let now: Timestamp = "2026-01-02T03:04:05.000006Z".parse().unwrap();
     let mut lease = held(
         lease("b", "1"),

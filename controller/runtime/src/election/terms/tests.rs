@@ -35,7 +35,7 @@ fn a_lease_that_suffices_for_a_write_is_never_longer() {
 }
 
 #[test]
-fn a_lease_becomes_short_again_only_when_no_write_can_need_the_long_one() {
+fn lease_stays_long_while_a_write_may_need_it() {
     let (terms, start) = (terms(), Instant::now());
     let until = start + Duration::from_secs(100);
     let mut others_wait_until = start;

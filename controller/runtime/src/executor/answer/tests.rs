@@ -113,7 +113,7 @@ fn resize_is_infeasible_by_the_type_of_the_cause() {
 }
 
 #[test]
-fn an_eviction_that_a_disruption_budget_forbids_is_not_tried_again_at_once() {
+fn eviction_refused_by_budget_is_permanent() {
     let target = Target {
         namespace: "ns".into(),
         name: "a".into(),

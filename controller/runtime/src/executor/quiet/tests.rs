@@ -3,7 +3,7 @@ use super::*;
 const WAIT: Duration = Duration::from_secs(5);
 
 #[test]
-fn a_429_silences_the_workload_that_heard_it_and_no_other() {
+fn single_429_silences_its_own_workload() {
     let (mut quiet, now) = (Quiet::default(), Instant::now());
     for _ in 0..10 {
         quiet.heard("a", now, WAIT, true);
@@ -14,7 +14,7 @@ fn a_429_silences_the_workload_that_heard_it_and_no_other() {
 }
 
 #[test]
-fn a_429_that_several_workloads_hear_at_once_silences_everybody() {
+fn simultaneous_429s_silence_all_workloads() {
     let (mut quiet, now) = (Quiet::default(), Instant::now());
     for owner in ["a", "b", "c"] {
         assert_eq!(quiet.until("d", now), None);
@@ -24,7 +24,7 @@ fn a_429_that_several_workloads_hear_at_once_silences_everybody() {
 }
 
 #[test]
-fn a_429_that_several_workloads_hear_one_after_the_other_silences_each_alone() {
+fn successive_429s_silence_each_workload_alone() {
     let (mut quiet, start) = (Quiet::default(), Instant::now());
     for (owner, seconds) in [("a", 0), ("b", 2), ("c", 4), ("d", 6)] {
         let now = start + Duration::from_secs(seconds);

@@ -52,7 +52,7 @@ fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
 }
 
 #[test]
-fn images_of_native_sidecars_are_written_among_the_init_containers() {
+fn native_sidecar_images_go_to_init_containers() {
     let images = |name: &str| [(name.to_owned(), "x:2".to_owned())].into();
     let both = PodPatch {
         images: images("main"),

@@ -46,7 +46,7 @@ fn feed(client: Client) -> Feed<Pod> {
 }
 
 #[tokio::test]
-async fn a_watch_that_was_cut_short_goes_on_unless_the_server_is_behind_it() {
+async fn cut_watch_resumes_unless_server_is_behind() {
     let table = [
         ("50", false),
         ("51", false),
@@ -71,7 +71,7 @@ async fn a_watch_that_was_cut_short_goes_on_unless_the_server_is_behind_it() {
 }
 
 #[tokio::test]
-async fn a_server_is_asked_only_in_doubt_and_of_a_watch_that_is_to_go_on() {
+async fn server_is_checked_only_for_a_doubtful_resume() {
     for (doubt, position) in [(false, Some("50")), (true, None), (false, None)] {
         let (client, asked) = server("1");
         let mut feed = feed(client);
@@ -85,7 +85,7 @@ async fn a_server_is_asked_only_in_doubt_and_of_a_watch_that_is_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_asked_again() {
+async fn failed_check_of_the_server_leaves_doubt() {
     let client = fake::apiserver(|_| {
         std::future::ready(fake::answer(StatusCode::SERVICE_UNAVAILABLE, &json!({})))
     });

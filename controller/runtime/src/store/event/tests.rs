@@ -101,7 +101,7 @@ fn an_empty_list_may_be_null() {
 }
 
 #[test]
-fn an_object_beyond_a_limit_is_odd_and_alone_and_one_within_is_not() {
+fn only_objects_beyond_a_limit_are_odd() {
     let limits = Limits::of_specs(200 << 10);
     let object = |name: &str, template: &str| {
         format!(

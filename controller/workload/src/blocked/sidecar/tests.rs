@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_container_is_of_the_set_that_lists_it_whatever_else_the_pod_says() {
+fn container_belongs_to_sidecarset_that_lists_it() {
     let records = json!({
         "log": {"hash": "h", "sidecarSetName": "log", "sidecarList": ["agent", "proxy-1"]},
         "mesh": {"sidecarList": ["mesh"]}, "none": {"sidecarList": null}, "odd": {"sidecarList": 5}, "old": "h",

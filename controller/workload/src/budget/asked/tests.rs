@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_budget_says_which_of_its_operations_nobody_asks_about_and_which_gate_helps() {
+fn condition_names_unchecked_operations_and_gate() {
     use ProtectedOperation::{Delete, Evict, Resize, Update};
     let with = |gates: &[(Gate, bool)]| {
         gates.iter().fold(Gates::default(), |all, (gate, is_on)| {
@@ -147,7 +147,7 @@ fn a_budget_says_which_of_its_operations_nobody_asks_about_and_which_gate_helps(
 }
 
 #[test]
-fn unanswered_calls_are_told_as_such() {
+fn unanswered_calls_have_their_own_reason() {
     let asked = Asked::Unanswered("set webhookTokenSecret".to_owned());
     let found = asked.condition(Timestamp::UNIX_EPOCH);
     assert_eq!(

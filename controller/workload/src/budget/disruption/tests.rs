@@ -130,7 +130,7 @@ fn passes_kubernetes_deletions_and_exempt_groups() {
 }
 
 #[test]
-fn own_controller_is_told_by_its_account() {
+fn own_controller_is_recognised_by_its_account() {
     let (own, kube) = (
         "system:serviceaccount:kruise-system:kruise-manager",
         "system:serviceaccount:kube-system:",

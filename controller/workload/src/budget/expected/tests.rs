@@ -8,7 +8,7 @@ type Budget<'a> = (usize, &'a [(&'a str, usize)]);
 type Case<'a> = (&'a str, &'a [Budget<'a>], &'a [usize]);
 
 #[test]
-fn who_knew_nothing_is_asked_again_the_later_the_longer_that_was_so() {
+fn failed_count_is_retried_ever_more_slowly() {
     use crate::objects::condition::condition;
     let now: Timestamp = "2026-11-28T12:00:00Z".parse().unwrap();
     let ago = |seconds: i64| now - jiff::SignedDuration::from_secs(seconds);

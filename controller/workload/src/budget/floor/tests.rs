@@ -29,7 +29,7 @@ fn budget(floor: i32, lease: i32, told: Option<(i32, i32)>) -> DistributedPodDis
 }
 
 #[test]
-fn a_floor_counts_once_it_is_told_and_no_longer_than_it_is_wanted() {
+fn promised_floor_is_reported_and_still_wanted() {
     let lasts = |seconds: u64| Duration::from_millis(seconds * 900);
     for (budget, promise) in [
         (budget(3, 60, None), None),
@@ -54,7 +54,7 @@ proptest! {
     // For any changes of the spec and any delay of the leader: the budget keeps a promised floor
     // for as long as a reader counts on it.
     #[test]
-    fn nobody_counts_on_more_than_binds(
+    fn promised_floor_never_exceeds_binding_floor(
         changes in proptest::collection::vec((0..6i32, 1..90i32, 0..40u64), 1..20),
     ) {
         let mut now = budget(0, 60, None);

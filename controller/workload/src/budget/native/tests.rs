@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_pod_is_evicted_by_what_its_budget_has_counted_and_unready_ones_by_its_policy() {
+fn native_eviction_follows_status_and_policy() {
     use Eviction::{Allowed, NotCounted, UsedUp};
     let (always, if_healthy, unknown) = (
         json!("AlwaysAllow"),

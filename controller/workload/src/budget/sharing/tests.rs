@@ -67,7 +67,7 @@ fn once_of_kinds(mut all: Vec<One>, kinds: &[Option<MemberKind>]) -> (Left, Shar
 }
 
 #[test]
-fn budgets_of_another_cluster_that_may_hold_the_same_pods_count_as_the_largest_of_them() {
+fn overlapping_budgets_count_as_the_largest() {
     let shop = || member("east", "shop");
     let (web, db) = (
         || selected(&json!({"app": "web"})),
@@ -233,7 +233,7 @@ fn budgets_of_another_cluster_that_may_hold_the_same_pods_count_as_the_largest_o
 }
 
 #[test]
-fn a_budget_that_is_named_once_more_by_another_context_brings_nothing() {
+fn budget_named_by_two_contexts_counts_once() {
     use MemberKind::{DistributedPodDisruptionBudget as Ours, PodDisruptionBudget as Native};
     let at = |cluster: &str, name: &str| Member {
         name: name.to_owned(),
@@ -319,7 +319,7 @@ fn a_budget_that_is_named_once_more_by_another_context_brings_nothing() {
 }
 
 #[test]
-fn which_pods_a_budget_holds_is_what_its_object_says() {
+fn held_pods_are_read_from_the_budget_object() {
     let web = || selected(&json!({"app": "web"})).unwrap();
     let labels = json!({"matchLabels": {"app": "web"}});
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_pod_may_be_of_the_target_that_controls_it_or_that_its_controller_is_named_after() {
+fn target_matches_controller_or_its_name_prefix() {
     let target = |kind: &str, api_version: &str| TargetReference {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),

@@ -151,7 +151,7 @@ fn serving(names: &[&str]) -> Vec<(Pod, Vec<usize>)> {
 }
 
 #[test]
-fn each_pod_takes_from_what_those_before_it_have_left() {
+fn drain_charges_pods_one_after_another() {
     let rules = rules(&json!({"maxUnavailable": 2}));
     let found = words(
         vec![budget(WEB, &rules, (5, 5))],
@@ -175,7 +175,7 @@ fn each_pod_takes_from_what_those_before_it_have_left() {
 }
 
 #[test]
-fn budget_of_no_pod_is_refused_with_no_try_again() {
+fn refusal_for_ever_says_to_change_the_spec() {
     let rules = rules(&json!({"maxUnavailable": 0}));
     let found = words(
         vec![budget(WEB, &rules, (2, 2))],
@@ -191,7 +191,7 @@ fn budget_of_no_pod_is_refused_with_no_try_again() {
 }
 
 #[test]
-fn of_each_pod_that_takes_nothing_it_is_told_why() {
+fn drain_gives_a_reason_for_each_pod() {
     let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
     let owned = |api_version: &str| json!([{"apiVersion": api_version, "kind": "DaemonSet", "controller": true}]);
     let one = json!({"maxUnavailable": 1});
@@ -282,7 +282,7 @@ fn of_each_pod_that_takes_nothing_it_is_told_why() {
 }
 
 #[test]
-fn a_budget_about_which_nobody_is_asked_holds_nothing() {
+fn unenforced_budget_charges_no_pod() {
     let rules = rules(&json!({"maxUnavailable": 0}));
     let asked = Asked::Never("feature gate PodWebhook is off: turn it on".to_owned());
     let off = Budget {
@@ -297,7 +297,7 @@ fn a_budget_about_which_nobody_is_asked_holds_nothing() {
 }
 
 #[test]
-fn a_budget_that_has_not_counted_lets_no_pod_go() {
+fn uncounted_budget_allows_no_eviction() {
     let rules = rules(&json!({"maxUnavailable": 1}));
     let mut new = budget(WEB, &rules, (3, 3));
     new.account.generation = 2;
@@ -310,7 +310,7 @@ fn a_budget_that_has_not_counted_lets_no_pod_go() {
 }
 
 #[test]
-fn what_a_pod_took_that_another_budget_refuses_is_given_back() {
+fn reservation_is_released_if_other_budget_refuses() {
     let (web, all) = (
         rules(&json!({"maxUnavailable": 1})),
         rules(&json!({"minAvailable": 3})),
@@ -339,7 +339,7 @@ fn what_a_pod_took_that_another_budget_refuses_is_given_back() {
 }
 
 #[test]
-fn fewer_pods_that_are_wanted_by_now_let_more_go() {
+fn fewer_expected_pods_allow_more_evictions() {
     let rules = rules(&json!({"maxUnavailable": 0}));
     for (total, expected) in [
         (None, "would be refused"),
@@ -360,7 +360,7 @@ fn fewer_pods_that_are_wanted_by_now_let_more_go() {
 }
 
 #[test]
-fn a_pod_that_was_allowed_to_go_takes_nothing_and_the_room_of_a_replacement_is_that_pods() {
+fn drain_counts_allowed_pods_and_replacements() {
     let rules = rules(&json!({"maxUnavailable": 1}));
     let time = "1970-01-12T13:40:00Z";
     let mut used = budget(WEB, &rules, (2, 3));
@@ -385,7 +385,7 @@ fn a_pod_that_was_allowed_to_go_takes_nothing_and_the_room_of_a_replacement_is_t
 }
 
 #[test]
-fn native_budgets_speak_first_and_one_that_ours_keeps_leaves_the_word_to_it() {
+fn foreign_native_budget_refuses_before_ours() {
     let refused = |name: &str| {
         format!(
             "would be refused: PodDisruptionBudget default/{name} allows no more pods to go: 3 of 3 are healthy and 2 must be; try again when \
@@ -436,7 +436,7 @@ fn native_budgets_speak_first_and_one_that_ours_keeps_leaves_the_word_to_it() {
 }
 
 #[test]
-fn of_budgets_that_name_each_other_one_sees_what_went_from_the_other() {
+fn mutual_budgets_see_each_others_reservations() {
     let (foo, bar) = (
         "DistributedPodDisruptionBudget default/foo",
         "DistributedPodDisruptionBudget default/bar",
@@ -478,7 +478,7 @@ fn of_budgets_that_name_each_other_one_sees_what_went_from_the_other() {
 }
 
 #[test]
-fn a_budget_brings_no_more_than_it_brought_though_it_has_more_pods() {
+fn contribution_stays_at_last_reported_number() {
     let (foo, bar) = (
         "DistributedPodDisruptionBudget default/foo",
         "DistributedPodDisruptionBudget default/bar",
@@ -502,7 +502,7 @@ fn a_budget_brings_no_more_than_it_brought_though_it_has_more_pods() {
 }
 
 #[test]
-fn one_that_goes_from_a_native_budget_is_missing_in_what_that_brings() {
+fn eviction_lowers_contribution_of_native_budget() {
     let rules = distributed(&json!({"minAvailable": 3}));
     let foo = naming(
         "DistributedPodDisruptionBudget default/foo",
@@ -531,7 +531,7 @@ fn one_that_goes_from_a_native_budget_is_missing_in_what_that_brings() {
 }
 
 #[test]
-fn whoever_holds_a_pod_by_an_annotation_is_named() {
+fn annotation_that_holds_a_pod_is_named() {
     let rules = distributed(&json!({"minAvailable": 0}));
     let held = || {
         pod(

@@ -470,7 +470,7 @@ fn budgets_that_name_each_other_never_let_too_many_go_at_once() {
 }
 
 #[test]
-fn a_check_before_the_reservation_alone_is_found_to_let_too_many_go() {
+fn check_before_reservation_alone_allows_too_many() {
     assert!(histories(Planted::ChecksBeforeReserving, 50_000).is_some());
 }
 
@@ -498,7 +498,7 @@ fn evicted(world: &mut World, budget: usize) -> Result<(), String> {
 }
 
 #[test]
-fn a_floor_that_is_lowered_binds_as_long_as_others_count_on_it() {
+fn lowered_floor_binds_while_others_count_on_it() {
     for (planted, is_kept) in [(Planted::Nothing, true), (Planted::LowersAtOnce, false)] {
         let mut world = World::new(planted, 4);
         for step in [
@@ -526,7 +526,7 @@ fn a_floor_that_is_lowered_binds_as_long_as_others_count_on_it() {
 }
 
 #[test]
-fn what_another_try_stands_on_is_not_taken_back() {
+fn reservation_of_other_request_is_not_released() {
     let mut world = World::new(Planted::Nothing, 3);
     for step in [
         Step::Ask { budget: 0, pod: 0 },
@@ -553,7 +553,7 @@ fn what_another_try_stands_on_is_not_taken_back() {
 }
 
 #[test]
-fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
+fn contribution_is_counted_pods_minus_granted_ones() {
     let budget = |generation: i64, counted: &str| {
         let mut budget = DistributedPodDisruptionBudget::default();
         budget.metadata.generation = Some(generation);
@@ -646,7 +646,7 @@ fn lying_cluster_frees_no_more_than_said() {
 }
 
 #[test]
-fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
+fn shared_budget_contributes_at_most_what_it_reported() {
     let origin = |uid: &str, generation: i64| Origin {
         uid: uid.to_owned(),
         generation,
@@ -748,7 +748,7 @@ fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
 
 // One Deployment of 2 belongs to both, another of 2 to the named budget only.
 #[test]
-fn pods_that_have_ended_or_are_second_ones_make_no_room() {
+fn ended_or_surge_pods_allow_no_more_evictions() {
     let wanted = |all: &[(&str, usize)]| -> Wanted {
         all.iter()
             .map(|(uid, wanted)| ((*uid).to_owned(), *wanted))
@@ -786,7 +786,7 @@ fn pods_that_have_ended_or_are_second_ones_make_no_room() {
 }
 
 #[test]
-fn what_is_left_to_own_pods_depends_on_what_others_bring() {
+fn own_minimum_depends_on_contributions_of_others() {
     let int = |number| IntOrString::Int(number);
     let text = |text: &str| IntOrString::String(text.to_owned());
     let known = |healthy, expected| Ok(Brings { healthy, expected });

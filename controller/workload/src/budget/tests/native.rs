@@ -36,7 +36,7 @@ fn native(name: &str, labels: &Value, owner: Option<&str>) -> NativeBudget {
 }
 
 /// Whether each of these keeps a native one, by name.
-fn who_keeps(all: &[Keeper], natives: &[NativeBudget]) -> Vec<String> {
+fn keeper_names(all: &[Keeper], natives: &[NativeBudget]) -> Vec<String> {
     let natives: Vec<_> = natives.iter().collect();
     let kept = all
         .iter()
@@ -45,27 +45,27 @@ fn who_keeps(all: &[Keeper], natives: &[NativeBudget]) -> Vec<String> {
 }
 
 #[test]
-fn of_budgets_that_may_hold_the_same_pods_the_oldest_keeps_a_native_one() {
+fn oldest_overlapping_budget_keeps_a_native_one() {
     let (web, db, tier) = (
         json!({"app": "web"}),
         json!({"app": "db"}),
         json!({"tier": "front"}),
     );
     let apart = [keeper("1", "a", &web), keeper("2", "b", &db)];
-    assert_eq!(who_keeps(&apart, &[]), ["a", "b"]);
+    assert_eq!(keeper_names(&apart, &[]), ["a", "b"]);
     let beside = [keeper("2", "a", &web), keeper("1", "b", &tier)];
-    assert_eq!(who_keeps(&beside, &[]), ["b"]);
+    assert_eq!(keeper_names(&beside, &[]), ["b"]);
     // The first excludes the second, so that the second cannot exclude the third.
     let chain = [
         keeper("1", "a", &json!({"app": "web"})),
         keeper("2", "b", &tier),
         keeper("3", "c", &json!({"app": "db"})),
     ];
-    assert_eq!(who_keeps(&chain, &[]), ["a", "c"]);
+    assert_eq!(keeper_names(&chain, &[]), ["a", "c"]);
 }
 
 #[test]
-fn a_native_budget_of_somebody_else_on_the_same_pods_goes_first() {
+fn foreign_native_budget_prevents_an_own_one() {
     let (web, tier) = (json!({"app": "web"}), json!({"tier": "front"}));
     let all = [keeper("1", "a", &web)];
     let others = native("other", &tier, None);
@@ -81,11 +81,11 @@ fn a_native_budget_of_somebody_else_on_the_same_pods_goes_first() {
     let both = [keeper("1", "a", &web), keeper("2", "b", &tier)];
     let late = native("b", &tier, Some("b"));
     assert!(keeps(&both[0], &both, &[&late]).is_err());
-    assert_eq!(who_keeps(&both, &[]), ["a"]);
+    assert_eq!(keeper_names(&both, &[]), ["a"]);
 }
 
 #[test]
-fn a_native_budget_says_how_many_must_stay_and_whether_pods_that_do_not_serve_may_go() {
+fn native_budget_has_min_available_and_policy() {
     use UnhealthyPodPolicy::{AlwaysAllow, IfHealthyBudget};
     let owner = ObjectMeta {
         name: Some("a".to_owned()),

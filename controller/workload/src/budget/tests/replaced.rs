@@ -44,7 +44,7 @@ fn asked(ago: i64) -> Replacement {
 }
 
 #[test]
-fn each_workload_is_made_to_bring_another_pod_in_its_own_way_and_once() {
+fn replacement_is_requested_once_in_each_kinds_way() {
     let (clone_set, replica_set) = (
         Some(("apps.kruise.io/v1beta1", "CloneSet")),
         Some(("apps/v1", "ReplicaSet")),
@@ -116,7 +116,7 @@ fn each_workload_is_made_to_bring_another_pod_in_its_own_way_and_once() {
 }
 
 #[test]
-fn what_is_told_of_a_pod_for_which_there_is_no_room_is_by_its_topmost_owner() {
+fn topmost_owner_decides_on_replacement_first() {
     let told = |kind: &str, value: Option<&str>| {
         let annotations: Value = value.map_or(
             json!({}),
@@ -193,7 +193,7 @@ fn what_is_told_of_a_pod_for_which_there_is_no_room_is_by_its_topmost_owner() {
 }
 
 #[test]
-fn a_replacement_is_waited_for_ten_minutes_after_it_was_asked_for_last() {
+fn replacement_is_awaited_for_ten_minutes() {
     let there = pod(None, &json!({"pod-template-hash": "released-01234567"}));
     assert!(is_released(&there.metadata) && is_open(&asked(599), Some(&there), now()));
     assert!(!is_open(&asked(600), Some(&there), now()));
@@ -323,7 +323,7 @@ fn replaced_pod_has_a_deployment_without_unready_pods() {
 }
 
 #[test]
-fn the_room_that_a_replacement_makes_is_that_pods_alone() {
+fn capacity_of_a_replacement_is_for_its_pod_only() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1});
     let rules = Rules::of(&serde_json::from_value(spec).unwrap()).unwrap();
     let request = |uid: &str| Request {

@@ -23,7 +23,7 @@ fn metadata(value: Option<&str>) -> ObjectMeta {
 }
 
 #[test]
-fn the_annotation_asks_when_it_is_true_and_anything_but_a_boolean_is_named() {
+fn prepull_annotation_must_be_a_boolean() {
     for (value, asks, sound) in [
         (None, false, true),
         (Some("true"), true, true),
@@ -80,7 +80,7 @@ fn each_image_of_a_template_is_pulled_once_with_its_secrets() {
 }
 
 #[test]
-fn a_node_is_asked_once_for_what_is_an_image_and_while_there_is_room() {
+fn prepull_adds_each_image_once_within_limits() {
     let mut node: NodeImage =
         serde_json::from_value(json!({"metadata": {"name": "n1"}, "spec": {}})).unwrap();
     let ask = |node: &mut NodeImage, image: &str| {

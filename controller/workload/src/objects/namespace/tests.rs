@@ -28,7 +28,7 @@ fn writer(time: &str, labels: &[&str]) -> Value {
 }
 
 #[test]
-fn a_label_is_as_old_as_its_last_writer_says_and_those_that_came_with_the_namespace_tell_nothing() {
+fn label_age_is_the_time_of_its_last_writer() {
     let on = || json!({"matchLabels": {"mesh": "on"}});
     let by_name = || json!({"matchLabels": {NAMESPACE_NAME: "shop"}});
     let not_off = || json!({"matchExpressions": [{"key": "off", "operator": "DoesNotExist"}]});

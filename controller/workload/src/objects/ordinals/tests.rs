@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn ordinals_skip_what_is_reserved_and_begin_where_they_are_told() {
+fn ordinals_begin_at_start_and_skip_reserved_ones() {
     type Case = (i32, usize, &'static [(i32, i32)], &'static [i64]);
     let table: [Case; 7] = [
         (0, 3, &[], &[0, 1, 2]),

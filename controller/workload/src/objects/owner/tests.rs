@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_reference_counts_only_in_the_owners_namespace_and_of_its_group_and_kind() {
+fn owner_matches_by_namespace_group_kind_and_uid() {
     let set = OwnerKey {
         kind: CLONE_SET,
         namespace: "a",

@@ -131,7 +131,7 @@ mod properties {
 
     proptest! {
         #[test]
-        fn selectors_exclude_each_other_if_and_only_if_no_labels_match_both(
+        fn exclusive_selectors_match_no_common_labels(
             one in any_selector(), other in any_selector(),
         ) {
             let matched = all_labels().find(|labels| {

@@ -41,7 +41,7 @@ fn reasons(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
-fn steps_for_one_object_are_joined_or_the_later_is_left_for_the_next_round() {
+fn steps_for_one_object_are_joined_or_postponed() {
     let mut twice = plan(vec![
         vec![
             ("gates", patch("a", None)),
@@ -61,7 +61,7 @@ fn steps_for_one_object_are_joined_or_the_later_is_left_for_the_next_round() {
 }
 
 #[test]
-fn what_goes_alone_has_no_other_write_before_or_after() {
+fn exclusive_write_has_no_other_write_beside_it() {
     let mut plan = plan(vec![
         vec![("gates", patch("a", None)), ("gates", patch("b", None))],
         vec![("goes", patch("a", None))],

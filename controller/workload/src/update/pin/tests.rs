@@ -18,7 +18,7 @@ fn preferred(weight: i32, key: &str) -> Value {
 }
 
 #[test]
-fn a_pod_gets_what_its_record_says_where_its_template_says_nothing_else() {
+fn pinning_adds_only_what_the_template_lacks() {
     let labels = json!({"zone": "a", "host": "n1", "rack": "r1"});
     let record = json!({"nodeName": "n1", "nodeTopologyLabels": labels, "annotations": {"x": "1", "y": "2", "unlisted": "3"}});
     let records = records(
@@ -49,7 +49,7 @@ fn a_pod_gets_what_its_record_says_where_its_template_says_nothing_else() {
 }
 
 #[test]
-fn what_is_no_map_or_list_where_there_should_be_one_stays_as_it_is() {
+fn pinning_leaves_malformed_pods_unchanged() {
     let record =
         json!({"nodeName": "n1", "nodeTopologyLabels": {"host": "n1"}, "annotations": {"x": "1"}});
     let records = records(json!(["host"]), json!([preferred(7, "host")]), record);

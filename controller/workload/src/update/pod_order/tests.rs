@@ -49,7 +49,7 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 }
 
 #[test]
-fn least_is_lost_first() {
+fn deletion_begins_with_the_least_useful_pod() {
     let mut pods: Vec<_> = [
         Given("older", "n1", "Running", true, 0, 0, 10),
         Given("newer", "n2", "Running", true, 0, 0, 20),
@@ -78,7 +78,7 @@ fn least_is_lost_first() {
 }
 
 #[test]
-fn what_serves_is_updated_last_and_the_newest_first_of_equals() {
+fn update_begins_with_unready_and_newest_pods() {
     let mut pods: Vec<_> = [
         Given("serves", "n1", "Running", true, 0, 0, 10),
         Given("serves-newer", "n1", "Running", true, 0, 0, 20),
@@ -105,7 +105,7 @@ fn what_serves_is_updated_last_and_the_newest_first_of_equals() {
 }
 
 #[test]
-fn the_crowded_node_gives_first() {
+fn deletion_begins_on_the_crowded_node() {
     let mut pods: Vec<_> = [
         Given("a", "n1", "Running", true, 0, 0, 10),
         Given("b", "n2", "Running", true, 0, 0, 30),
@@ -120,7 +120,7 @@ fn the_crowded_node_gives_first() {
 }
 
 #[test]
-fn what_is_ready_but_not_available_goes_before_what_is() {
+fn ready_pods_are_deleted_before_available_ones() {
     let mut pods: Vec<_> = [
         Given("available", "n1", "Running", true, -9, 0, 10),
         Given("ready", "n2", "Running", true, 0, 0, 10),

@@ -18,7 +18,7 @@ pub const MOST: usize = 64;
 
 /// Whether the object has no controller, is not being deleted, and is in the namespace of the
 /// workload.
-fn is_nobodys(workload: &Workload<'_>, metadata: &Metadata) -> bool {
+fn is_orphan(workload: &Workload<'_>, metadata: &Metadata) -> bool {
     metadata.controller().is_none()
         && metadata.deletion_timestamp.is_none()
         && workload.namespace() == &*metadata.namespace
@@ -73,7 +73,7 @@ impl Orphans {
         let Ok(selector) = Selector::new(workload.selector) else {
             return Self::default();
         };
-        let is_left = |metadata: &Metadata| is_nobodys(workload, metadata) && is_left(metadata);
+        let is_left = |metadata: &Metadata| is_orphan(workload, metadata) && is_left(metadata);
         let is_ours = |metadata: &Metadata| {
             is_left(metadata) && is_named_and_selected(workload, &selector, metadata)
         };

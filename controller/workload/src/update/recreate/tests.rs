@@ -88,7 +88,7 @@ fn told(next: Next) -> String {
 /// Stops, answers and the pod's status; the containers' states that follow from them; and the next
 /// step.
 #[test]
-fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
+fn request_progress_follows_answers_and_pod_status() {
     let one = || vec![asked("app", "a")];
     let both = || vec![asked("app", "a"), asked("side", "s")];
     let stopped = || vec![answered("app", "a", "Stopped")];
@@ -225,7 +225,7 @@ fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
 
 /// If the kubelet starts no other container, there is nothing to wait for.
 #[test]
-fn a_container_that_is_not_started_again_has_failed_once_it_has_ended() {
+fn ended_container_without_restart_has_failed() {
     let ended = |policy: &str, exit_code: i32, native: bool| {
         let mut pod = pod("a", "s");
         pod.spec = serde_json::from_value(json!({
@@ -280,7 +280,7 @@ fn a_container_that_is_not_started_again_has_failed_once_it_has_ended() {
 }
 
 #[test]
-fn strategies_say_whether_it_goes_on() {
+fn strategy_decides_on_the_next_step() {
     let one = || vec![asked("app", "a")];
     let stopped = || vec![answered("app", "a", "Stopped")];
     let failed = || vec![answered("app", "a", "Failed")];
@@ -362,7 +362,7 @@ fn strategies_say_whether_it_goes_on() {
 }
 
 #[test]
-fn a_container_has_lasted_when_the_daemon_says_so_of_the_one_that_is_there() {
+fn container_has_lasted_when_daemon_names_its_id() {
     let request = request(json!({"minStartedSeconds": 5}), json!([]));
     for (lasting, expected) in [
         ("", Recreating),
@@ -386,7 +386,7 @@ fn a_container_has_lasted_when_the_daemon_says_so_of_the_one_that_is_there() {
 
 /// The answer about the age of the present container, and the id that needs another answer.
 #[test]
-fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
+fn age_of_new_container_is_awaited_after_stop() {
     for (pod_now, phase, lasting, seconds, expected) in [
         (pod("b", "s"), "Stopped", "", 5, Some("containerd://b")),
         (
@@ -425,7 +425,7 @@ fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
 /// The grace period of this request's stop, the one of another request's stop of the same container
 /// 9 s earlier, and the seconds left.
 #[test]
-fn a_stop_is_over_when_the_grace_period_is_that_of_an_earlier_request_too() {
+fn stop_deadline_covers_earlier_requests_grace() {
     let mut pod = pod("a", "s");
     pod.spec.termination_grace_period_seconds = 30;
     for (own, earlier, expected) in [
@@ -468,7 +468,7 @@ fn a_stop_is_over_when_the_grace_period_is_that_of_an_earlier_request_too() {
 }
 
 #[test]
-fn of_a_pods_requests_one_is_at_work_the_oldest_first() {
+fn oldest_request_of_a_pod_is_processed_first() {
     let with = |name: &str, created: i64, phase: &str, edit: fn(&mut Value)| -> Request {
         let mut request = json!({
             "metadata": {"name": name, "creationTimestamp": ago(created), "labels": {RECREATE_POD_UID: "u"}},
@@ -547,7 +547,7 @@ fn requested(request: Request, pod: Pod) -> Requested {
 }
 
 #[test]
-fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters() {
+fn stops_are_requested_after_grace_while_needed() {
     let grace = |seconds: i64| {
         let mut request = request(json!({"unreadyGracePeriodSeconds": 5}), json!([]));
         let condition = json!({"type": PRE_RECREATE_GRACE, "status": "True", "lastTransitionTime": ago(seconds), "reason": "x", "message": ""});
@@ -727,7 +727,7 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
 }
 
 #[test]
-fn a_namespace_gets_half_of_a_nodes_stops_and_the_rest_wait() {
+fn namespace_gets_half_of_a_nodes_stops() {
     let of = |at: usize, namespace: &str| {
         let mut request = request(json!({}), json!([]));
         request.metadata.uid = Some(format!("{namespace}{at}"));

@@ -49,7 +49,7 @@ fn data_and_names_are_those_of_openkruise_byte_for_byte() {
 }
 
 #[test]
-fn a_revision_of_openkruise_is_recognised_however_its_template_is_written() {
+fn openkruise_revision_is_recognised_in_any_form() {
     for fact in facts() {
         let metadata = Metadata {
             name: fact.name.as_str().into(),
@@ -262,7 +262,7 @@ fn a_new_revision_has_the_form_of_the_newest() {
 }
 
 #[test]
-fn duplicates_are_found_by_what_they_hold_and_the_newest_of_them_is_kept() {
+fn newest_of_duplicate_revisions_is_kept() {
     let (a, b) = (json!({"spec": {"a": 1}}), json!({"spec": {"b": 2}}));
     // The same in another spelling: the types leave this out.
     let spelled =

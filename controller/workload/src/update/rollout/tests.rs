@@ -64,7 +64,7 @@ fn numbers_by_case() {
 }
 
 #[test]
-fn pods_asked_to_go_are_replaced_first_when_surge_allows() {
+fn deleted_pods_are_replaced_first_within_surge() {
     let mut held = pods(0, 3);
     held[0].to_delete = true;
     let n = numbers(&wanted(3, 0, 0, 1), held.iter().copied());
@@ -78,7 +78,7 @@ fn pods_asked_to_go_are_replaced_first_when_surge_allows() {
 }
 
 #[test]
-fn an_old_pod_asked_to_go_is_replaced_by_an_old_one_only_inside_the_partition() {
+fn old_pod_is_replaced_by_old_one_within_partition() {
     for (partition, create_old) in [(3, 1), (0, 0)] {
         let mut held = pods(3, 0);
         held[0].to_delete = true;
@@ -94,7 +94,7 @@ fn an_old_pod_asked_to_go_is_replaced_by_an_old_one_only_inside_the_partition() 
 }
 
 #[test]
-fn what_is_on_its_way_out_is_no_reason_to_delete_another() {
+fn pods_to_delete_cause_no_further_deletions() {
     // replicas, partition; old, updated, old to delete, updated to delete => delete old, updated
     let table = [
         ((2, 0), (3, 0, 1, 0), (0, 0)),
@@ -122,7 +122,7 @@ fn what_is_on_its_way_out_is_no_reason_to_delete_another() {
 }
 
 #[test]
-fn a_workload_that_replaces_first_brings_one_for_a_pod_that_is_asked_to_go_whatever_its_limits() {
+fn replace_first_workload_surges_despite_limits() {
     for ((replicas, max_unavailable, max_surge), asked, surge) in [
         ((1, 1, 0), 1, 1),
         ((4, 2, 0), 1, 1),
@@ -148,7 +148,7 @@ fn a_workload_that_replaces_first_brings_one_for_a_pod_that_is_asked_to_go_whate
 }
 
 #[test]
-fn the_surge_serves_whoever_needs_more_of_it() {
+fn surge_is_the_larger_of_update_and_deletions() {
     // replicas, maxUnavailable, maxSurge; old, of them asked to go => pods above the replicas
     let table = [
         // Two are updated, and one is replaced: the update needs two.
@@ -177,7 +177,7 @@ fn the_surge_serves_whoever_needs_more_of_it() {
 }
 
 #[test]
-fn a_pod_that_a_hook_holds_before_its_deletion_counts_unless_it_is_excluded() {
+fn pod_in_preparing_delete_counts_unless_excluded() {
     for (exclude, created) in [(false, (1, 0)), (true, (1, 1))] {
         // One old pod and one updated one stay, and an old one is held.
         let mut held = pods(2, 1);
@@ -195,7 +195,7 @@ fn a_pod_that_a_hook_holds_before_its_deletion_counts_unless_it_is_excluded() {
 }
 
 #[test]
-fn only_what_is_to_serve_and_does_not_speaks_against_a_revision() {
+fn only_unavailable_wanted_pods_fail_a_revision() {
     type Edit = fn(&mut Held);
     let table: [(&str, Edit, usize); 5] = [
         ("it should serve", |_| {}, 1),

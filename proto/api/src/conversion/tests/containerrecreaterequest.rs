@@ -33,7 +33,7 @@ const LIST: &str =
     r#"[{"name":"app","ready":true,"restartCount":1,"containerID":"containerd://b"}]"#;
 
 #[test]
-fn annotations_of_v1alpha1_are_parts_of_the_status_in_v1beta1_and_come_back() {
+fn v1alpha1_annotations_become_v1beta1_status() {
     let blocked = json!({"type": "Blocked", "status": "True", "lastTransitionTime": TIME, "reason": "x", "message": "y"});
     let snapshot: Value = serde_json::from_str(LIST).unwrap();
     for (annotations, alpha, beta) in [
@@ -74,7 +74,7 @@ fn annotations_of_v1alpha1_are_parts_of_the_status_in_v1beta1_and_come_back() {
 }
 
 #[test]
-fn what_an_annotation_cannot_be_in_v1beta1_shows_there_nowhere_and_comes_back() {
+fn invalid_annotation_is_hidden_and_comes_back() {
     for (annotations, status) in [
         (
             json!({STATUSES: "no list", ACQUIRED: "yesterday"}),

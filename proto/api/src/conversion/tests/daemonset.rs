@@ -19,7 +19,7 @@ fn rolling(fields: Value) -> Value {
 }
 
 #[test]
-fn surging_is_a_standard_update_with_a_surge_where_no_number_is_given() {
+fn surging_becomes_standard_with_max_surge() {
     for (alpha, beta) in [
         (json!({}), json!({"maxSurge": 1, "maxUnavailable": 0})),
         (

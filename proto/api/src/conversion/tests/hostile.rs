@@ -83,7 +83,7 @@ fn a_memory_of_more_places_than_can_be_looked_at_ends_soon() {
 }
 
 #[test]
-fn a_place_that_is_compared_with_many_items_costs_what_they_weigh() {
+fn comparing_a_place_with_many_items_is_cheap() {
     // Sixty kilobytes to compare, and as many items as fit. Each was once compared with all of
     // them.
     let mapped = format!("[{}0]", "0,".repeat(30_000));
@@ -106,7 +106,7 @@ fn a_place_that_is_compared_with_many_items_costs_what_they_weigh() {
 }
 
 #[test]
-fn a_field_that_is_there_very_often_is_taken_out_at_once_or_not_at_all() {
+fn repeated_field_is_removed_completely_or_kept() {
     let without_mode = |times: usize| {
         let secret = format!(
             r#"{{{}"name":"robot","namespace":"team"}}"#,

@@ -56,7 +56,7 @@ fn annotations_are_fields_and_come_back_as_they_were_written() {
 }
 
 #[test]
-fn an_annotation_that_cannot_be_read_is_lost_to_nobody() {
+fn unreadable_annotation_survives_conversion() {
     for annotations in [
         json!({OPERATIONS: "DELETE,DROP"}),
         json!({TOTAL: "many"}),
@@ -70,7 +70,7 @@ fn an_annotation_that_cannot_be_read_is_lost_to_nobody() {
 }
 
 #[test]
-fn an_edit_of_v1beta1_counts_and_a_field_that_v1alpha1_lacks_survives() {
+fn edit_of_v1beta1_counts_and_extra_field_survives() {
     let alpha = budget(ALPHA, &json!({TOTAL: "5"}), &json!({}));
     let mut beta = to(BETA, &alpha);
     beta["spec"]["protectTotalReplicas"] = json!(7);

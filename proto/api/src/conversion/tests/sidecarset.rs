@@ -188,7 +188,7 @@ fn what_v1beta1_says_is_said_in_v1alpha1_and_comes_back() {
 }
 
 #[test]
-fn a_selector_that_was_edited_is_not_undone_by_the_namespace_that_it_came_from() {
+fn edited_selector_is_not_undone_by_its_namespace() {
     for alpha in [
         json!({"namespace": "a"}),
         json!({"namespace": "a", "namespaceSelector": of("a")}),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_template_is_kept_as_its_text_and_what_is_often_asked_is_known() {
+fn template_keeps_text_and_knows_its_labels() {
     let text = r#"{"spec":{"z":1.50,"topologySpreadConstraints":[{"topologyKey":"zone"},7,{"topologyKey":8},{}]},
             "metadata":{"labels":{"b":"2","a":"1","odd":3},"odd":[]}}"#;
     let template: PodTemplate = serde_json::from_str(text).unwrap();
@@ -55,7 +55,7 @@ fn a_claim_template_knows_its_name() {
 }
 
 #[test]
-fn claims_are_mounted_and_take_the_place_of_volumes_of_their_name() {
+fn claims_replace_volumes_of_the_same_name() {
     let mut spec =
         json!({"volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]});
     mount_claims(

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 #[test]
-fn pods_that_are_to_be_ready_first_are_a_number_or_a_percentage_rounded_up() {
+fn min_ready_pods_is_a_number_or_a_percentage() {
     for (text, wanted, expected) in [
         (None, 5, 0),
         (Some("3"), 5, 3),

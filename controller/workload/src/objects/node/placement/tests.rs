@@ -69,7 +69,7 @@ fn a_node_fits_by_name_and_labels() {
 }
 
 #[test]
-fn a_taint_that_is_not_tolerated_keeps_new_pods_away_and_one_of_no_execute_all() {
+fn untolerated_taint_keeps_out_or_removes_pods() {
     let tolerate = |toleration: Value| json!({"spec": {"tolerations": [toleration]}});
     let none = json!({"spec": {}});
     let (schedule, execute) = (taint("k", "NoSchedule"), taint("k", "NoExecute"));
@@ -113,7 +113,7 @@ fn a_taint_that_is_not_tolerated_keeps_new_pods_away_and_one_of_no_execute_all()
 }
 
 #[test]
-fn a_pod_could_run_on_a_node_whatever_it_is_tainted_with_until_it_has_started() {
+fn fits_once_started_ignores_startup_taints() {
     let zone = || json!({"zone": "a"});
     for (spec, key, effect, expected) in [
         (
@@ -245,7 +245,7 @@ fn a_new_daemon_tolerates_once_and_is_bound_to_its_node() {
 
 /// Kubernetes' eviction goes by the shortest time that a pod tolerates a taint for.
 #[test]
-fn a_daemon_tolerates_that_its_node_is_away_for_longer_than_its_template_says() {
+fn daemon_tolerates_absent_node_without_time_limit() {
     let one = |key: &str, operator: &str, effect: &str| json!({"key": key, "operator": operator, "effect": effect});
     let own = one("node.kubernetes.io/not-ready", "Exists", "NoExecute");
     let with = |mut one: Value, field: &str, value: Value| {

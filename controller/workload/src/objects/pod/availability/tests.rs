@@ -31,7 +31,7 @@ fn after(pod: &Pod, min_ready_seconds: i32, seconds: i64) -> Availability {
 }
 
 #[test]
-fn ready_counts_from_the_end_of_the_second_that_is_told() {
+fn min_ready_seconds_count_from_end_of_second() {
     let wait = |seconds| Availability::After(SignedDuration::from_secs(seconds));
     let ready = pod("", Value::Null);
     let table = [
@@ -63,7 +63,7 @@ fn ready_counts_from_the_end_of_the_second_that_is_told() {
 }
 
 #[test]
-fn who_serves_is_ready_with_open_gates_and_in_a_state_that_serves() {
+fn available_pod_is_ready_in_a_serving_state() {
     let table = [
         ("", Value::Null, Availability::Available),
         (
@@ -183,7 +183,7 @@ fn pod_is_down_unless_it_was_ready_and_runs() {
 }
 
 #[test]
-fn what_has_ended_or_is_being_deleted_counts_no_more() {
+fn ended_or_deleted_pod_is_not_active() {
     for (path, value, active) in [
         ("/status/phase", json!("Running"), true),
         ("/status/phase", json!("Pending"), true),

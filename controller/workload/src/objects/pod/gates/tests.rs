@@ -16,7 +16,7 @@ fn now() -> Timestamp {
 }
 
 #[test]
-fn only_what_nobody_has_touched_is_opened_and_it_is_said_when() {
+fn only_unset_readiness_gates_are_opened_with_time() {
     let closed = json!([{"type": IN_PLACE_UPDATE_READY, "status": "False"}]);
     let table = [
         (pod(&OF_NEW_PODS, json!([])), &OF_NEW_PODS[..]),

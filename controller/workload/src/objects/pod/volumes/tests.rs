@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::objects::pod::Pod;
 
 #[test]
-fn of_a_pods_volumes_only_the_names_of_those_that_are_claims_are_kept() {
+fn only_names_of_claim_volumes_are_kept() {
     let claim = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": "any", "readOnly": true}});
     let token = json!({"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}});
     let none: [&str; 0] = [];

@@ -51,7 +51,7 @@ fn revision(template: &Value) -> Revision {
 }
 
 #[test]
-fn the_highest_priority_goes_first_and_what_is_busy_is_waited_for() {
+fn lower_batches_wait_for_higher_and_busy_ones() {
     type Row<'a> = (
         &'a [&'a str],
         &'a [&'a str],
@@ -174,7 +174,7 @@ fn the_highest_priority_goes_first_and_what_is_busy_is_waited_for() {
 }
 
 #[test]
-fn once_there_was_a_batch_those_of_no_order_are_one_as_well() {
+fn unordered_containers_after_a_batch_are_recorded() {
     let before = Batch {
         timestamp: None,
         containers: owned(&["first"]),
@@ -203,7 +203,7 @@ fn once_there_was_a_batch_those_of_no_order_are_one_as_well() {
 }
 
 #[test]
-fn the_next_batch_waits_for_what_is_not_below_it() {
+fn next_batch_waits_for_required_containers() {
     let after = |next: &[&str], required: &[&str], ready: &[&str], node: &NodeFacts| {
         let check = PreCheck {
             containers_required_ready: owned(required),
@@ -278,7 +278,7 @@ fn the_next_batch_waits_for_what_is_not_below_it() {
 }
 
 #[test]
-fn what_an_update_left_to_do_goes_on_where_the_next_one_does_not_say_otherwise() {
+fn unfinished_changes_join_the_next_update() {
     let left = json!({
         "nextContainerImages": {"second": "second:2", "third": "third:2"},
         "nextContainerRefMetadata": {"third": {
@@ -320,7 +320,7 @@ fn what_an_update_left_to_do_goes_on_where_the_next_one_does_not_say_otherwise()
 }
 
 #[test]
-fn busy_is_the_last_batch_and_what_it_was_to_wait_for() {
+fn busy_containers_are_last_batch_and_its_pre_check() {
     let state = json!({
         "containerBatchesRecord": [{"containers": ["first"]}, {"containers": ["second"]}],
         "preCheckBeforeNext": {"containersRequiredReady": ["third"]},

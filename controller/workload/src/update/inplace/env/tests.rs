@@ -42,7 +42,7 @@ fn containers(env: &Env) -> Vec<&str> {
 }
 
 #[test]
-fn who_reads_what_changes() {
+fn containers_that_read_a_changed_value_are_found() {
     let old = template(Some("a"), "x");
     let table = [
         ("nothing", template(Some("a"), "x"), &[][..]),
@@ -60,7 +60,7 @@ fn who_reads_what_changes() {
 }
 
 #[test]
-fn a_change_of_more_variables_than_a_node_is_asked_about_takes_a_new_pod() {
+fn too_many_changed_variables_need_a_new_pod() {
     let change = |variables: usize| {
         let values = (0..variables)
             .map(|n| (format!("V{n}"), "hash".to_owned()))
@@ -79,7 +79,7 @@ fn a_change_of_more_variables_than_a_node_is_asked_about_takes_a_new_pod() {
 }
 
 #[test]
-fn what_is_read_is_known_with_it() {
+fn changed_container_lists_hashes_of_all_variables() {
     let env = env_between(&template(Some("a"), "x"), &template(Some("b"), "x"));
     let wanted =
         json!({"main": {"TIER": env_hash::of_value("b"), "APP": ""}, "side": {"NOTE": ""}});
@@ -153,7 +153,7 @@ fn created(id: &str, update: &str, tier: &str) -> NodeFacts {
 }
 
 #[test]
-fn the_node_proves_it_and_nobody_else() {
+fn only_the_nodes_report_proves_new_values() {
     let state = state();
     let pod = pod(&state);
     let update = time().to_string();
@@ -201,7 +201,7 @@ fn the_node_proves_it_and_nobody_else() {
 }
 
 #[test]
-fn the_containers_that_the_pod_has_are_to_be_proven_and_no_others() {
+fn only_containers_of_the_pod_need_a_proof() {
     let state = state();
     for (name, expected) in [("main", "ask"), ("side", "exact")] {
         let mut pod = pod(&state);
@@ -262,7 +262,7 @@ fn images_and_variables_are_joined() {
 }
 
 #[test]
-fn the_question_lasts_as_long_as_the_proof_is_missing() {
+fn node_is_queried_until_update_is_proven() {
     let mut state = state();
     let asked = question(&pod(&state));
     let names: Vec<_> = asked
@@ -309,7 +309,7 @@ fn a_later_change_adds_to_what_is_not_proven() {
 }
 
 #[test]
-fn the_annotation_is_the_peers() {
+fn containers_meta_annotation_equals_openkruises() {
     let state = state();
     let pod = pod(&state);
     let mut action = Action::PatchPod {

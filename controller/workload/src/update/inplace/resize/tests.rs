@@ -128,7 +128,7 @@ fn without_gate_or_subresource_pods_are_recreated() {
 }
 
 #[test]
-fn the_policy_of_the_resource_says_whether_the_container_restarts() {
+fn resize_policy_decides_whether_container_restarts() {
     let mut old = template(burstable());
     old["spec"]["containers"][0]["resizePolicy"] = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}, {"resourceName": "cpu", "restartPolicy": "NotRequired"}]);
     for (kind, resource, amount, expected) in [
@@ -170,7 +170,7 @@ fn restarting(name: &str, [cpu, memory, cpu_limit, memory_limit]: [&str; 4]) -> 
 }
 
 #[test]
-fn a_container_restarts_for_the_resource_that_its_policy_names_and_no_other_does() {
+fn only_resources_with_restart_policy_restart() {
     const USUAL: [&str; 4] = ["1", "1Gi", "2", "2Gi"];
     let of = |all: [&str; 4]| json!({"spec": {"containers": [restarting("main", all), restarting("other", USUAL)]}});
     for (old, new, expected) in [
@@ -198,7 +198,7 @@ fn a_container_restarts_for_the_resource_that_its_policy_names_and_no_other_does
 }
 
 #[test]
-fn sidecars_restart_and_what_was_put_off_comes_with_the_next_resize() {
+fn restart_covers_sidecars_and_postponed_resizes() {
     let small = ["1", "1Gi", "1", "1Gi"];
     let (more_cpu, more_memory) = (["2", "1Gi", "2", "1Gi"], ["1", "2Gi", "1", "2Gi"]);
     let sidecar = |resources, policy: Value| {
@@ -267,7 +267,7 @@ fn sidecars_restart_and_what_was_put_off_comes_with_the_next_resize() {
 }
 
 #[test]
-fn of_an_unproven_update_nothing_is_lost() {
+fn next_resize_keeps_amounts_of_unproven_one() {
     let resize = |kind: &str, resource: &str, amount: &str| {
         let mut resize = Resize::default();
         resize
@@ -307,7 +307,7 @@ fn pod(spec: &str, status: &str, observed: i64, condition: Value) -> Pod {
 }
 
 #[test]
-fn exact_is_what_the_kubelet_says_it_did() {
+fn resize_is_exact_when_the_kubelet_reports_it() {
     let none = json!({"type": "Ready", "status": "True"});
     let resizing = |kind: &str, reason: &str| json!({"type": format!("PodResize{kind}"), "status": "True", "reason": reason, "message": "no room"});
     let requests = [("cpu".to_owned(), "2".to_owned())].into();
@@ -515,7 +515,7 @@ fn update_of_a_sidecar_is_exact_when_the_sidecar_has_it() {
 }
 
 #[test]
-fn a_record_says_what_is_wanted_and_reads_as_the_peers() {
+fn record_holds_wanted_resources() {
     let requests = [("cpu".to_owned(), "2".to_owned())].into();
     let resources = [(
         "main".to_owned(),
@@ -542,7 +542,7 @@ fn a_record_says_what_is_wanted_and_reads_as_the_peers() {
 }
 
 #[test]
-fn amounts_are_told_as_people_write_them() {
+fn resource_amounts_are_written_readably() {
     let mi = 1000 << 20;
     for (resource, thousandths, told) in [
         ("cpu", 0, "none"),

@@ -34,7 +34,7 @@ fn restarted(change: Change) -> Vec<String> {
 }
 
 #[test]
-fn another_value_restarts_all_containers_of_the_template_and_nothing_else_does() {
+fn only_a_changed_annotation_restarts_containers() {
     let all = &["main", "side"][..];
     let long = "x".repeat(100_000);
     let table = [
@@ -87,7 +87,7 @@ fn another_value_restarts_all_containers_of_the_template_and_nothing_else_does()
 }
 
 #[test]
-fn what_would_not_start_again_or_is_too_much_takes_a_new_pod() {
+fn impossible_restart_needs_a_new_pod() {
     let fields = |edit: fn(&mut Value)| {
         let mut new = template(Some("2026-11-26T12:00:00Z"));
         edit(&mut new);
@@ -207,7 +207,7 @@ fn short(verdict: &Verdict) -> &'static str {
 }
 
 #[test]
-fn it_is_proven_when_another_container_runs_in_place_of_each() {
+fn restart_is_proven_when_each_container_is_new() {
     let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
     let ended = json!({"terminated": {"reason": "Completed"}});
     let table = [
@@ -267,7 +267,7 @@ fn it_is_proven_when_another_container_runs_in_place_of_each() {
 }
 
 #[test]
-fn no_container_is_waited_for_that_the_pod_has_not_and_one_that_was_not_there_need_only_come() {
+fn restart_waits_only_for_containers_of_the_pod() {
     let gone = State {
         restarts: [("gone".to_owned(), "g1".to_owned())].into(),
         ..state()
@@ -290,7 +290,7 @@ fn no_container_is_waited_for_that_the_pod_has_not_and_one_that_was_not_there_ne
 }
 
 #[test]
-fn a_container_that_gets_another_image_is_the_kubelets_to_restart() {
+fn changed_image_leaves_the_restart_to_the_kubelet() {
     let before = |image: &str| Before {
         container_id: "containerd://m1".into(),
         image: image.into(),
@@ -320,7 +320,7 @@ fn a_container_that_gets_another_image_is_the_kubelets_to_restart() {
 }
 
 #[test]
-fn the_node_is_asked_by_id_as_long_as_the_proof_is_missing() {
+fn node_is_queried_by_container_id_until_proof() {
     let asked = |state: &State| {
         let asked = question(&pod(json!({"containerID": "containerd://m1"}), Some(state)));
         asked
@@ -356,7 +356,7 @@ fn the_node_is_asked_by_id_as_long_as_the_proof_is_missing() {
 }
 
 #[test]
-fn the_record_names_what_runs_and_what_is_not_proven_goes_on() {
+fn record_keeps_restarts_of_unproven_update() {
     let pod = pod(json!({"containerID": "containerd://m2"}), None);
     let names = |names: &[&str]| {
         names
@@ -407,7 +407,7 @@ fn the_record_names_what_runs_and_what_is_not_proven_goes_on() {
 }
 
 #[test]
-fn the_record_restarts_containers_until_it_is_proven_and_opens_no_gate_early() {
+fn record_lists_restarts_and_keeps_gate_closed() {
     let state = state();
     assert!(state.restarts_containers() && !state.changes_images_alone());
     let with_image = State {

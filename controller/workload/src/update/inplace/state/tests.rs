@@ -29,7 +29,7 @@ fn begun(pod: &Pod, containers: &[&str], settled: bool) -> State {
 }
 
 #[test]
-fn what_a_container_was_made_from_is_known_of_itself_or_of_a_settled_pod() {
+fn image_before_update_comes_from_record_or_pod() {
     let table = [
         (
             "nothing is recorded, and the pod is settled",
@@ -153,7 +153,7 @@ fn the_record_says_whether_images_change() {
 }
 
 #[test]
-fn a_record_of_before_openkruise_1_0_is_read_where_there_is_no_other() {
+fn record_of_openkruise_before_1_0_is_read() {
     let (old, new) = (
         json!({"revision": "old"}).to_string(),
         json!({"revision": "new"}).to_string(),

@@ -211,7 +211,7 @@ fn what_restarts_nothing_leaves_the_pod_in_service() {
 }
 
 #[test]
-fn what_restarts_a_container_comes_out_of_service_and_after_the_time_of_grace() {
+fn restart_waits_for_out_of_service_and_grace() {
     let running = || patched(&["main"], waiting());
     let (open, closed) = (Gate::Open, Gate::Closed);
     let (normal, updating) = (Label::Normal, Label::Updating);
@@ -365,7 +365,7 @@ fn what_restarts_a_container_comes_out_of_service_and_after_the_time_of_grace() 
 
 /// Only then can a container with another image be none but the wanted one.
 #[test]
-fn the_record_says_whether_the_containers_are_those_of_the_pods_spec() {
+fn record_says_whether_the_pod_was_settled() {
     let table = [
         ("no update", Phase::Idle, true),
         (
@@ -422,7 +422,7 @@ fn the_record_says_whether_the_containers_are_those_of_the_pods_spec() {
 }
 
 #[test]
-fn an_update_is_under_way_by_its_state_or_its_gate_and_in_service_by_both() {
+fn state_and_gate_decide_update_and_service() {
     let table = [
         (Gate::Open, Label::Normal, false, false),
         (Gate::Open, Label::Updating(1), true, true),
@@ -458,7 +458,7 @@ fn record() -> State {
 }
 
 #[test]
-fn gate_opens_before_the_proof_only_where_images_alone_change_and_the_kubelet_has_seen_them() {
+fn gate_opens_early_only_for_images_kubelet_has_seen() {
     let changes = |change: &dyn Fn(&mut State)| {
         let mut state = record();
         change(&mut state);
@@ -540,7 +540,7 @@ fn gate_opens_before_the_proof_only_where_images_alone_change_and_the_kubelet_ha
 }
 
 #[test]
-fn pod_is_ready_too_early_with_the_container_of_before_in_an_open_gate() {
+fn old_container_in_open_gate_is_ready_too_early() {
     let updating = Label::Updating(1);
     for (what, gate, label, observed, container, expected) in [
         (
@@ -585,7 +585,7 @@ fn pod_is_ready_too_early_with_the_container_of_before_in_an_open_gate() {
 }
 
 #[test]
-fn ready_is_of_before_behind_a_closed_gate_until_the_kubelet_has_seen_the_image() {
+fn ready_is_outdated_until_kubelet_has_seen_image() {
     for (what, gate, observed, ready, expected) in [
         ("repeated", Gate::Closed(1), 1, true, true),
         ("not repeated", Gate::Closed(1), 1, false, false),
@@ -604,7 +604,7 @@ fn ready_is_of_before_behind_a_closed_gate_until_the_kubelet_has_seen_the_image(
 }
 
 #[test]
-fn the_end_opens_the_gate_that_is_closed_and_keeps_what_was_proven() {
+fn finish_opens_closed_gate_and_keeps_proof() {
     let state = State {
         revision: "web-2".into(),
         resources: resizes(),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_pod_that_ends_again_stays_longer_each_time_up_to_fifteen_minutes() {
+fn ended_pods_stay_twice_as_long_up_to_15_minutes() {
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let mut ended = Ended::again(None, 1, at(0));
     let mut waits = Vec::new();

@@ -53,7 +53,7 @@ fn hooks_ids_labels_and_grace_are_the_pods() {
 }
 
 #[test]
-fn a_request_for_which_the_pod_goes_out_of_service_holds_it_from_its_creation_on() {
+fn request_with_unready_grace_gets_finalizer() {
     let unready = json!({"unreadyGracePeriodSeconds": 3});
     for (strategy, before, after) in [
         (json!({}), json!(["x"]), json!(["x"])),

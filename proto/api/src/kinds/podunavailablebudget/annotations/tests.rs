@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_annotation_is_at_fault_where_it_cannot_be_read_or_disagrees_with_its_field() {
+fn annotation_fault_is_unreadable_or_contradictory() {
     use ProtectedOperation::{Delete, Evict};
     for (key, value, says) in [
         (PUB_PROTECT_OPERATIONS, "EVICT, DELETE", None),

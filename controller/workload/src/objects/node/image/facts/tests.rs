@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn image_ids_are_of_the_images_that_the_pod_names_however_they_are_written() {
+fn image_ids_match_any_spelling_of_the_image() {
     let digest = format!("sha256:{}", "a".repeat(64));
     let node: NodeImage = serde_json::from_value(json!({
             "metadata": {"name": "n"},

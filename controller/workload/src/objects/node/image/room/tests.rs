@@ -73,7 +73,7 @@ fn node() -> Node {
 }
 
 #[test]
-fn each_namespace_finds_room_whatever_others_ask_for() {
+fn full_namespaces_leave_space_for_others() {
     let mut node = node();
     let of =
         |namespace: &'static str| move |n: usize| (format!("{namespace}/x{n}"), "1".to_owned());
@@ -112,7 +112,7 @@ fn tags_of_one_image_are_shared() {
 }
 
 #[test]
-fn a_nodeimage_stays_small_whatever_is_asked_for() {
+fn nodeimage_spec_stays_below_its_size_limit() {
     let table = [
         ("large", "x".repeat(16_000), 5),
         ("escaped", "\"".repeat(16_000), 1),
@@ -140,7 +140,7 @@ fn a_nodeimage_stays_small_whatever_is_asked_for() {
 }
 
 #[test]
-fn what_is_put_in_by_hand_leaves_no_room_for_anybody() {
+fn manual_entries_can_fill_a_nodeimage() {
     let images = (0..MAX_IMAGES).map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})));
     let spec = serde_json::from_value(json!({"images": Value::Object(images.collect())})).unwrap();
     let mut node = Node(NodeImage {

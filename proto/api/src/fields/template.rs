@@ -1,4 +1,4 @@
-//! Pod and claim templates: kept as they were written, whatever fields a newer Kubernetes adds.
+//! Pod and claim templates: kept as they were written, with fields of newer Kubernetes releases.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -107,8 +107,8 @@ impl From<JsonText> for VolumeClaimTemplate {
     }
 }
 
-/// The fields of an object, each as text: one that is odd takes no other with it, and none is read
-/// in vain.
+/// The fields of an object, each as text. So a malformed field does not affect the others, and only
+/// the fields that are needed are parsed.
 fn fields(object: &str) -> BTreeMap<Box<str>, &RawValue> {
     serde_json::from_str(object).unwrap_or_default()
 }

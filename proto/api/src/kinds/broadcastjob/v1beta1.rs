@@ -149,9 +149,9 @@ pub struct BroadcastJobStatus {
     /// running, paused, completed or failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// Of each node whose pod has ended how it did (+ succeeded, - failed, ! failed and accepted by
-    /// resuming) and a hash of the node's uid: so no node gets a second pod, whatever becomes of
-    /// the first.
+    /// For each node whose pod has ended: the result (+ succeeded, - failed, ! failed and accepted
+    /// by resuming) and a hash of the node's uid. So no node gets a second pod, even after the
+    /// deletion of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_nodes: Vec<String>,
     /// When the controller last saw that a pod had ended, with the annotation

@@ -123,8 +123,8 @@ pub struct CloneSetUpdateStrategy {
     /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and
     /// annotations of the template differ and replaces them otherwise. InPlaceOnly never replaces:
     /// a change that cannot be made in place is refused with a condition that names the field.
-    /// OnDelete leaves the pods alone: whoever deletes one gets it back with the change. Defaults
-    /// to ReCreate.
+    /// OnDelete deletes no pods: the change reaches a pod only after its deletion. Defaults to
+    /// ReCreate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("ReCreate"))]
     pub type_: CloneSetUpdateStrategyType,
@@ -161,16 +161,16 @@ pub struct CloneSetUpdateStrategy {
     pub in_place_update_strategy: Option<InPlaceUpdateStrategy>,
 }
 
-/// Who brings a change to the pods, and how.
+/// How a change reaches the pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum CloneSetUpdateStrategyType {
-    /// The controller, by new pods.
+    /// The controller brings it, by new pods.
     #[default]
     ReCreate,
-    /// The controller, in place where possible, by new pods otherwise.
+    /// The controller brings it, in place where possible, by new pods otherwise.
     InPlaceIfPossible,
-    /// The controller, in place or not at all.
+    /// The controller brings it, in place or not at all.
     InPlaceOnly,
-    /// Whoever deletes a pod.
+    /// A deletion brings it: the next pod has the change.
     OnDelete,
 }

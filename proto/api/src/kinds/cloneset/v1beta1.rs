@@ -85,8 +85,9 @@ pub struct CloneSetSpec {
     #[schemars(transform = defaults_to(json!({})))]
     pub scale_strategy: CloneSetScaleStrategy,
     /// How a changed template reaches the pods: by the controller, a few pods at a time as
-    /// rollingUpdate says, or by whoever deletes pods. To have new images in running pods, without
-    /// new pods, nodes and addresses, set rollingUpdate.podUpdatePolicy to InPlaceIfPossible.
+    /// rollingUpdate says, or after the deletion of each pod. To have new images in running pods,
+    /// without new pods, nodes and addresses, set rollingUpdate.podUpdatePolicy to
+    /// InPlaceIfPossible.
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})))]
     pub update_strategy: CloneSetUpdateStrategy,
@@ -143,8 +144,8 @@ pub struct CloneSetScaleStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetUpdateStrategy {
-    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever
-    /// deletes one gets it back with the change. Defaults to RollingUpdate.
+    /// RollingUpdate brings a change to the pods by itself. OnDelete deletes no pods: the change
+    /// reaches a pod only after its deletion. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: CloneSetUpdateStrategyType,
@@ -156,13 +157,13 @@ pub struct CloneSetUpdateStrategy {
     pub rolling_update: Option<RollingUpdateCloneSetStrategy>,
 }
 
-/// Who brings a change to the pods.
+/// How a change reaches the pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum CloneSetUpdateStrategyType {
-    /// The controller, a few pods at a time.
+    /// The controller brings it, a few pods at a time.
     #[default]
     RollingUpdate,
-    /// Whoever deletes a pod.
+    /// A deletion brings it: the next pod has the change.
     OnDelete,
 }
 

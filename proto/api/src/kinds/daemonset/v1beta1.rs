@@ -102,8 +102,8 @@ pub struct DaemonSetScaleStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonSetUpdateStrategy<T: Default = RollingUpdateType> {
-    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever
-    /// deletes one gets it back with the change. Defaults to RollingUpdate.
+    /// RollingUpdate brings a change to the pods by itself. OnDelete deletes no pods: the change
+    /// reaches a pod only after its deletion. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: DaemonSetUpdateStrategyType,
@@ -113,13 +113,13 @@ pub struct DaemonSetUpdateStrategy<T: Default = RollingUpdateType> {
     pub rolling_update: Option<RollingUpdateDaemonSet<T>>,
 }
 
-/// Who brings a change to the pods.
+/// How a change reaches the pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DaemonSetUpdateStrategyType {
-    /// The controller, a few nodes at a time.
+    /// The controller brings it, a few nodes at a time.
     #[default]
     RollingUpdate,
-    /// Whoever deletes a pod.
+    /// A deletion brings it: the next pod has the change.
     OnDelete,
 }
 

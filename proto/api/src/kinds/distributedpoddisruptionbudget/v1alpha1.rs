@@ -1,5 +1,5 @@
-//! DistributedPodDisruptionBudget: how many pods of several namespaces stay, whoever takes one out
-//! of service where.
+//! DistributedPodDisruptionBudget: how many pods of several namespaces and clusters stay in
+//! service.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -53,13 +53,13 @@ pub struct DistributedPodDisruptionBudgetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = amount)]
     pub max_unavailable: Option<IntOrString>,
-    /// Budgets whose pods count, too. They are asked for their own pods, not for what they federate
-    /// in turn. None of them is bound by this budget, unless it names it back.
+    /// Other budgets whose own pods also count. Pods of budgets that they federate do not count.
+    /// This budget binds another budget only if that budget names this one, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_MEMBERS), transform = list_by(["cluster", "namespace", "name"]))]
     pub federation: Vec<Member>,
     /// IfHealthyBudget lets a pod that is not healthy go only while enough others are. AlwaysAllow
-    /// lets it go whatever the budget says. Defaults to IfHealthyBudget.
+    /// lets it go regardless of the budget. Defaults to IfHealthyBudget.
     #[serde(default)]
     #[schemars(transform = defaults_to("IfHealthyBudget"))]
     pub unhealthy_pod_eviction_policy: UnhealthyPodEvictionPolicy,
@@ -72,8 +72,8 @@ pub struct DistributedPodDisruptionBudgetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_CONDITIONS), inner(length(min = 1, max = 316)))]
     pub healthy_conditions: Vec<String>,
-    /// How many of its own pods never go, whatever the others have. Budgets of other clusters count
-    /// on so many while this one cannot be read. Defaults to 0.
+    /// Minimum number of own pods that stay, even if other budgets have capacity. Budgets of other
+    /// clusters count on this number while they cannot read this budget. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub floor: i32,

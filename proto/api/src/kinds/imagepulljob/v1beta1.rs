@@ -139,8 +139,8 @@ pub struct CompletionPolicy {
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("Always"))]
     pub type_: CompletionPolicyType,
-    /// Seconds after which the job ends whatever the nodes do; at least pullPolicy.timeoutSeconds.
-    /// Only with Always.
+    /// Seconds after which the job ends, even if nodes are still pulling; at least
+    /// pullPolicy.timeoutSeconds. Only with Always.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,

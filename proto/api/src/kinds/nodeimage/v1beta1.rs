@@ -188,7 +188,7 @@ impl ImageTagSpec {
     }
 }
 
-/// When the registry is asked.
+/// When the daemon queries the registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ImagePullPolicy {
     /// Every time.
@@ -256,8 +256,8 @@ impl SandboxConfig {
     }
 }
 
-/// How long one try of a pull takes at most, in seconds, where this is asked for: an entry may be
-/// from before the CRD had bounds, or put in by hand.
+/// How long one try of a pull may take, in seconds, if its entry requests `asked`. An entry may be
+/// older than the bounds of the CRD.
 pub fn timeout_seconds(asked: Option<i32>) -> i32 {
     asked
         .filter(|seconds| *seconds > 0)
@@ -265,7 +265,7 @@ pub fn timeout_seconds(asked: Option<i32>) -> i32 {
         .min(MAX_TIMEOUT_SECONDS)
 }
 
-/// How often a pull is tried again, where this is asked for. As for [`timeout_seconds`].
+/// How often a pull is tried again, if its entry requests `asked`, as for [`timeout_seconds`].
 pub fn backoff_limit(asked: Option<i32>) -> i32 {
     asked
         .filter(|times| *times >= 0)

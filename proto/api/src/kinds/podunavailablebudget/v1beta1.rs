@@ -23,7 +23,7 @@ pub const MOST_REPLACEMENTS: usize = 100;
 /// The most containers of one pod that an entry of a ledger names.
 pub const MOST_CONTAINERS: usize = 32;
 
-/// The longest name of whoever was allowed something.
+/// The longest user name in an entry of a ledger.
 const HOLDER: u32 = 512;
 const PROTECTS_NO_POD: &str = "is empty and would select every pod, so that none was protected: set matchLabels or matchExpressions, or remove it";
 
@@ -81,8 +81,8 @@ pub struct PodUnavailableBudgetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = label_selector, transform = checks([not_empty(PROTECTS_NO_POD)]))]
     pub ignored_pod_selector: Option<LabelSelector>,
-    /// AlwaysAllow lets pods that are not available go whatever the budget says. IfHealthyBudget
-    /// only while enough others are available. Defaults to AlwaysAllow.
+    /// AlwaysAllow lets pods that are not available go regardless of the budget. IfHealthyBudget
+    /// lets them go only while enough other pods are available. Defaults to AlwaysAllow.
     #[serde(default)]
     #[schemars(transform = defaults_to("AlwaysAllow"))]
     pub unhealthy_pod_policy: UnhealthyPodPolicy,
@@ -182,8 +182,8 @@ pub struct PodUnavailableBudgetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ledger {
-    /// The newest resourceVersion of a pod that was known when pods were counted last. Nobody
-    /// counts from an older view.
+    /// The newest resourceVersion of a pod that was known when pods were counted last. The leader
+    /// does not count from an older view.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub counted: String,

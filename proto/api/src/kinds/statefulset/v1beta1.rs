@@ -93,7 +93,7 @@ pub struct StatefulSetSpec {
     #[schemars(transform = defaults_to("OrderedReady"))]
     pub pod_management_policy: PodManagementPolicy,
     /// How a changed template reaches the pods: by the controller, a few pods at a time as
-    /// rollingUpdate says, or by whoever deletes pods.
+    /// rollingUpdate says, or after the deletion of each pod.
     #[serde(default)]
     #[schemars(transform = defaults_to(json!({})))]
     pub update_strategy: StatefulSetUpdateStrategy,
@@ -143,13 +143,13 @@ pub struct VolumeClaimUpdateStrategy {
     pub type_: VolumeClaimUpdateStrategyType,
 }
 
-/// Who brings a change to claims.
+/// How a change reaches the claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum VolumeClaimUpdateStrategyType {
-    /// Whoever deletes a claim.
+    /// A deletion brings it: the next claim has the change.
     #[default]
     OnDelete,
-    /// The controller, with the update of the claim's pod.
+    /// The controller brings it, with the update of the claim's pod.
     OnPodRollingUpdate,
 }
 
@@ -205,8 +205,8 @@ pub struct StatefulSetOrdinals {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = checks([rolls_by_itself()]))]
 pub struct StatefulSetUpdateStrategy {
-    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever
-    /// deletes one gets it back with the change. Defaults to RollingUpdate.
+    /// RollingUpdate brings a change to the pods by itself. OnDelete deletes no pods: the change
+    /// reaches a pod only after its deletion. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
     #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: StatefulSetUpdateStrategyType,
@@ -217,13 +217,13 @@ pub struct StatefulSetUpdateStrategy {
     pub rolling_update: Option<RollingUpdateStatefulSetStrategy>,
 }
 
-/// Who brings a change to the pods.
+/// How a change reaches the pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum StatefulSetUpdateStrategyType {
-    /// The controller, a few pods at a time.
+    /// The controller brings it, a few pods at a time.
     #[default]
     RollingUpdate,
-    /// Whoever deletes a pod.
+    /// A deletion brings it: the next pod has the change.
     OnDelete,
 }
 

@@ -77,8 +77,8 @@ fn some_way(surging: &str) -> Value {
     )
 }
 
-/// Surging fills in maxSurge 1 and maxUnavailable 0, each where it is absent, whatever the other
-/// is.
+/// Surging sets an absent maxSurge to 1 and an absent maxUnavailable to 0, each independently of
+/// the other.
 fn surging() -> [Value; 2] {
     let valid = |ok: &str| {
         format!(
@@ -112,8 +112,8 @@ fn surging() -> [Value; 2] {
     ]
 }
 
-/// Nobody would wait for it. preNormal, which is not heeded either, is taken as OpenKruise takes
-/// it: the chart's policy warns.
+/// No update of a DaemonSet waits for the hook. The rule accepts preNormal, which has no effect
+/// either, as OpenKruise does: the chart's policy warns.
 pub(crate) fn no_hook_of_updates() -> Value {
     let message = "is set, but no update of a DaemonSet's pods waits for a hook: remove it, preDelete is the one that is heeded";
     reported_at(

@@ -1,5 +1,5 @@
-//! What a node's daemon is asked about the containers of pods, and to do to them, and what it
-//! answers. Only Berth has it.
+//! Questions and requests to a node's daemon about the containers of pods, and its answers. Only
+//! Berth has these fields.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Rules of a NodeImage: what nodes are asked, and how much a daemon may report. Each node writes
+//! Rules of a NodeImage: the requests to nodes, and how much a daemon may report. Each node writes
 //! its own, and every controller holds all of them.
 
 use schemars::Schema;

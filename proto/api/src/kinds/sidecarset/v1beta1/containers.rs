@@ -161,7 +161,7 @@ pub enum TargetContainersMode {
 /// Expressions for limits and requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourcesExpr {
-    /// For limits. Where a container that is looked at has no limit, there is none.
+    /// For limits. If a target container has no limit, the sidecar gets none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceExpressions>,
     /// For requests. A container without a request has its limit, or 0 without one.

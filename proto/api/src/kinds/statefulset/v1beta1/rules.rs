@@ -99,7 +99,7 @@ pub(super) fn rolls_by_itself() -> Value {
         "!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate) || ({})",
         nothing.join(" && ")
     );
-    let message = "has no meaning with type OnDelete, where whoever deletes a pod updates it: remove it, or set type to RollingUpdate";
+    let message = "has no meaning with type OnDelete, which updates a pod only after its deletion: remove it, or set type to RollingUpdate";
     reported_at(".rollingUpdate", json!({"rule": valid, "message": message}))
 }
 

@@ -763,7 +763,7 @@ fn taken_revision_name_increments_collision_count() {
             deed: Deed::of(Verb::Create, CONTROLLER_REVISIONS),
             namespace: "default".to_owned(),
             object: taken.as_str().unwrap().to_owned(),
-            message: "exists and has no owner".to_owned(),
+            message: "exists and has no controller".to_owned(),
             code,
             permanent: false,
             outdated: is_taken,

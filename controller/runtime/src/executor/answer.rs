@@ -112,7 +112,7 @@ pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
     if owner.is_none() || owner != controller(&wanted) {
         let uid = owner.map(|(_, _, uid)| uid);
         let message = format!(
-            "{kind} {name:?} exists and belongs to {}: rename or delete it",
+            "{kind} {name:?} exists and {}: rename or delete it",
             describe(uid)
         );
         return Err(refused(TAKEN, message));
@@ -144,8 +144,8 @@ fn controller(object: &Existing) -> Option<(&str, &str, &str)> {
 
 fn describe(owner: Option<&str>) -> String {
     owner.map_or_else(
-        || "nobody".to_owned(),
-        |uid| format!("an owner with the uid {uid}"),
+        || "has no controller".to_owned(),
+        |uid| format!("belongs to an owner with the uid {uid}"),
     )
 }
 

@@ -111,7 +111,7 @@ async fn lease_is_long_only_after_a_slow_write() {
     assert_eq!(
         server.lengths.lock().iter().max(),
         Some(&4),
-        "nobody needed more"
+        "no write needed more"
     );
     let executor = executor(&client, &leadership);
     executor.act(&creates_a_pod(), &owner("1")).await;

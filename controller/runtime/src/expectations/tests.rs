@@ -83,7 +83,7 @@ async fn write_for_another_owner_is_awaited_if_answered() {
     rig.expectations.forget("owner");
     assert!(
         !others_wrote("another"),
-        "nobody waits for the writes of an owner that is gone"
+        "no owner waits for the writes of an owner that is gone"
     );
 }
 
@@ -99,7 +99,7 @@ async fn newest_version_is_unknown_while_write_in_doubt() {
     assert_eq!(newest().as_deref(), Some("0"), "no pod was seen");
     rig.show("a", "1", "105", false);
     rig.show("b", "2", "99", false);
-    assert_eq!(newest().as_deref(), Some("105"), "whatever the order");
+    assert_eq!(newest().as_deref(), Some("105"), "in any order");
     rig.enter("b").written("2", "110");
     assert_eq!(
         newest().as_deref(),

@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 use tokio::time::Instant;
 
 use super::lines::Lines;
-use super::{End, Feed, is_before, is_told};
+use super::{End, Feed, is_before, is_reported};
 use crate::client::{self, Failed};
 use crate::object::Object;
 use crate::store::event::{Event, event};
@@ -36,14 +36,14 @@ impl<T: Object> Feed<T> {
             match event::<T>(&line, self.store.limits())? {
                 Event::Applied(object) => {
                     let version = object.resource_version().to_owned();
-                    if streaming || !is_told(position.as_deref(), &version) {
+                    if streaming || !is_reported(position.as_deref(), &version) {
                         self.take(object);
                     }
                     self.passed(position, version, streaming);
                 }
                 Event::Deleted(object) => {
                     let version = object.resource_version().to_owned();
-                    if streaming || !is_told(position.as_deref(), &version) {
+                    if streaming || !is_reported(position.as_deref(), &version) {
                         self.remove(
                             (object.namespace(), object.name()),
                             Some(object.uid()),
@@ -53,7 +53,7 @@ impl<T: Object> Feed<T> {
                     self.passed(position, version, streaming);
                 }
                 Event::Odd(odd) => {
-                    if streaming || !is_told(position.as_deref(), &odd.version) {
+                    if streaming || !is_reported(position.as_deref(), &odd.version) {
                         self.odd(&odd);
                     }
                     self.passed(position, odd.version, streaming);

@@ -77,14 +77,14 @@ async fn store_has_caught_up_at_newest_object_or_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn store_at_recorded_version_needs_no_list() {
-    let nobody =
+    let unused =
         fake::apiserver(|request| async move { panic!("no request is sent, but {request:?}") });
     let followee = |store| Followee {
         resource: crate::object::PODS,
         store,
     };
     let lister = Lister {
-        client: nobody,
+        client: unused,
         turn: Semaphore::new(1),
     };
     catch_up(
@@ -174,7 +174,7 @@ async fn is_complete(handover: &Handover) -> bool {
 async fn handover_is_complete_for_the_seen_lease() {
     let (taken, leadership) = Leadership::with_lease();
     let (seen, handover) = Handover::by_hand(leadership.taken().unwrap());
-    assert!(!is_complete(&handover).await, "nobody has taken the lease");
+    assert!(!is_complete(&handover).await, "the lease is free");
     taken.send_replace(Some(lease("7", &[])));
     assert!(
         !is_complete(&handover).await,

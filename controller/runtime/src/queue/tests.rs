@@ -250,7 +250,7 @@ proptest! {
             let take = |running: &mut BTreeMap<u8, Work<u8>>, wished: &mut BTreeSet<u8>| {
                 let Some(work) = ready(&queue) else { return false };
                 assert!(!running.contains_key(&work.key), "two workers on {}", work.key);
-                assert!(wished.remove(&work.key), "nobody asked for {}", work.key);
+                assert!(wished.remove(&work.key), "{} was not requested", work.key);
                 running.insert(work.key, work);
                 true
             };

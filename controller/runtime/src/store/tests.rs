@@ -284,12 +284,12 @@ fn newest_shown_is_the_newest_applied_change() {
     let steps: [Step<'_>; 9] = [
         ("a list has ended", &|| {}, expected("9", "9")),
         (
-            "an event is told of",
+            "an event is under way",
             &|| store.apply(thing("a", "1", 10, "")),
             expected("9", "10"),
         ),
         (
-            "it was told of",
+            "the event has ended",
             &|| store.advance("10"),
             expected("10", "10"),
         ),
@@ -299,7 +299,7 @@ fn newest_shown_is_the_newest_applied_change() {
             expected("10", "10"),
         ),
         (
-            "a deletion is told of",
+            "a deletion is under way",
             &|| store.note_deletion("11"),
             expected("10", "11"),
         ),

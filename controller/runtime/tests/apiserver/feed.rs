@@ -79,7 +79,7 @@ async fn it_shows_what_happens_and_wakes_the_owner_of_a_deleted_pod() {
             compare_versions(&newest, new.resource_version()).is_some_and(Ordering::is_gt);
         assert!(
             is_newer,
-            "the next leader is told of deletions, too: {newest} {}",
+            "the version for the next leader includes deletions: {newest} {}",
             new.resource_version()
         );
     }

@@ -135,7 +135,7 @@ pub(crate) fn pod_body(namespace: &str, name: &str, owner: &str) -> Value {
         "spec": {
             "automountServiceAccountToken": false,
             // No scheduler has this name, so that no other program writes to the pod.
-            "schedulerName": "nobody",
+            "schedulerName": "none",
             "containers": [{"name": "first", "image": "x:1"}, {"name": "second", "image": "y:1"}],
         },
     })

@@ -187,7 +187,7 @@ fn terminating(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     let remedy = if pod.metadata.finalizers.is_empty() {
         "see whether the node is up; if it will not come back, delete the pod by force"
     } else {
-        "whoever set the finalizers must take them off"
+        "the owner of each finalizer must remove it"
     };
     let what = format!("{}, which was due at {due}", why_not_gone(pod));
     Some(lasting(
@@ -325,11 +325,11 @@ fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
         parts.join(", ")
     );
     let remedy = format!(
-        "whoever guards spec.lifecycle.{name} must {}",
+        "the owner of hook spec.lifecycle.{name} must {}",
         if holds {
-            "take them off the pod"
+            "remove them from the pod"
         } else {
-            "put them on the pod"
+            "add them to the pod"
         }
     );
     Some(lasting(

@@ -15,6 +15,8 @@ const IN_PART: &str = "AskedInPart";
 const UNANSWERED: &str = "NotAnswered";
 /// Separates the first words of a message from the missing operations.
 const BUT: &str = ", but ";
+/// Precedes the operations for which the webhook is not called.
+const NOT_CALLED: &str = "the apiserver does not call the webhook";
 
 /// Whether the apiserver calls the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +53,11 @@ impl Asked {
                 .filter(|missing| missing.is_change() == is_change);
             let names: Vec<_> = names.map(|missing| missing.name()).collect();
             (!names.is_empty())
-                .then(|| format!("about {}: turn on feature gate {gate}", names.join(", ")))
+                .then(|| format!("for {}: turn on feature gate {gate}", names.join(", ")))
         });
         let told = told.collect::<Vec<_>>().join("; nor ");
         if missing.len() == operations.len() {
-            return Self::Never(format!("nobody is asked {told}"));
+            return Self::Never(format!("{NOT_CALLED} {told}"));
         }
         if !gates.has(Gate::PodWebhook) {
             return Self::Never("feature gate PodWebhook is off: turn it on".to_owned());
@@ -63,7 +65,7 @@ impl Asked {
         if missing.is_empty() {
             Self::Always
         } else {
-            Self::InPart(format!("nobody is asked {told}"))
+            Self::InPart(format!("{NOT_CALLED} {told}"))
         }
     }
 
@@ -87,15 +89,17 @@ impl Asked {
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::Always => None,
-            Self::InPart(message) => Some(format!("not everybody is refused: {message}")),
+            Self::InPart(message) => Some(format!(
+                "the budget does not check every request: {message}"
+            )),
             Self::Unanswered(why) => Some(format!("the apiserver gets no answer: {why}")),
-            Self::Never(why) => Some(format!("nobody is refused: {why}")),
+            Self::Never(why) => Some(format!("the budget checks no request: {why}")),
         }
     }
 
     /// The condition `Enforced`.
     pub fn condition(&self, now: Timestamp) -> Condition {
-        let asks = "the apiserver asks before a pod is taken out of service";
+        let asks = "the apiserver calls the webhook before a pod is taken out of service";
         let (is_enforced, reason, message) = match self {
             Self::Always => (true, "Asked", asks.to_owned()),
             Self::InPart(message) => (true, IN_PART, format!("{asks}{BUT}{message}")),

@@ -50,13 +50,16 @@ impl Without {
     pub fn message(&self, name: &str) -> String {
         match self {
             Self::Overlaps(other) => format!(
-                "no PodDisruptionBudget is kept, for {other} may hold the same pods, and the eviction API refuses pods with two: give the \
+                "no PodDisruptionBudget is kept, because {other} may hold the same pods, and the eviction API refuses pods with two: give the \
                  selectors of both the same label with different values"
             ),
-            Self::NotAsked => "no PodDisruptionBudget is kept, for nobody asks for one".to_owned(),
+            Self::NotAsked => {
+                "no PodDisruptionBudget is kept, because this budget does not request one"
+                    .to_owned()
+            }
             Self::Taken => {
                 format!(
-                    "no PodDisruptionBudget is kept, for {name} is somebody else's: delete it, or name this budget otherwise"
+                    "no PodDisruptionBudget is kept, because {name} belongs to another owner: delete it, or rename this budget"
                 )
             }
         }
@@ -67,7 +70,7 @@ impl Without {
 pub fn told(keeps: &Result<(), Without>, name: &str, now: Timestamp) -> Condition {
     let (is_kept, reason, message) = match keeps {
         Ok(()) => {
-            let message = format!("PodDisruptionBudget {name} tells of it");
+            let message = format!("PodDisruptionBudget {name} mirrors this budget");
             (true, "Kept", message)
         }
         Err(without) => (false, without.reason(), without.message(name)),

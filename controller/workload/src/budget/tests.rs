@@ -200,8 +200,7 @@ fn ledger_entry_is_settled_by_result_or_expires() {
 }
 
 #[test]
-fn restarting_resize_is_over_after_new_container()
-{
+fn restarting_resize_is_over_after_new_container() {
     use Settled::{Expired, Open, Over};
     let amounts = |memory: &str| json!({"requests": {"memory": memory}});
     let spec = json!([{"name": "main", "resources": amounts("2Gi")}]);
@@ -576,7 +575,7 @@ fn two_grants_for_one_pod_are_charged_once() {
     assert_eq!(
         ledger::told(status.ledger.as_ref()).len(),
         1,
-        "one pod is told"
+        "one pod is listed"
     );
     let standing = |status: &PodUnavailableBudgetStatus| {
         [&first, &second, &bare].map(|one| ledger::stands(status, one))

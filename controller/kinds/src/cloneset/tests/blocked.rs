@@ -361,7 +361,7 @@ fn cases() -> Vec<Case> {
             json!({}),
             60,
             "PodTerminating",
-            &["x/y", "take them off"],
+            &["x/y", "must remove it"],
         ),
         (
             "a node that is gone",

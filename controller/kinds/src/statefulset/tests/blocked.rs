@@ -109,7 +109,7 @@ fn terminating_pod_names_its_node_if_not_ready() {
             &held,
             node("node", false, false),
             "PodTerminating",
-            ["db-1", "example.com/x", "take them off"],
+            ["db-1", "example.com/x", "must remove it"],
         ),
     ] {
         let mut snapshot = with_pod(&world, "db-1", patch);

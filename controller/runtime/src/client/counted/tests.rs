@@ -13,7 +13,7 @@ fn resources_of_paths() {
         ("/apis/apps.kruise.io/v1beta1/nodeimages/b", "nodeimages"),
         ("/apis/apps.kruise.io", ""),
         ("/api/v1/namespaces/a/xxxxxxxxxxxx/podtemplates", "other"),
-        ("/apis/apps.kruise.io/v1beta1/whatever", "other"),
+        ("/apis/apps.kruise.io/v1beta1/unknown", "other"),
         ("/version", ""),
         ("/", ""),
     ] {

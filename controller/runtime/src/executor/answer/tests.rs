@@ -243,7 +243,7 @@ fn an_existing_pod_is_ours_or_in_the_way() {
         body: Body::from(&pod(Some("o1"))),
     });
     assert!(existing(&create, &pod(Some("o1"))).is_ok());
-    for (object, word) in [(pod(Some("o2")), "o2"), (pod(None), "nobody")] {
+    for (object, word) in [(pod(Some("o2")), "o2"), (pod(None), "no controller")] {
         let failed = existing(&create, &object).unwrap_err();
         assert_eq!(failed.code, 409);
         assert!(failed.message.contains(word), "{failed}");

@@ -20,12 +20,12 @@ fn condition_names_unchecked_operations_and_gate() {
         (
             vec![Delete, Evict],
             Gates::default(),
-            ("True", "Asked", "the apiserver asks"),
+            ("True", "Asked", "the apiserver calls the webhook before"),
         ),
         (
             vec![Delete, Update, Evict],
             updates,
-            ("True", "Asked", "the apiserver asks"),
+            ("True", "Asked", "the apiserver calls the webhook before"),
         ),
         (
             vec![Delete, Update, Evict],
@@ -33,13 +33,13 @@ fn condition_names_unchecked_operations_and_gate() {
             (
                 "True",
                 "AskedInPart",
-                "asked about UPDATE: turn on feature gate PodUnavailableBudgetUpdateGate",
+                "call the webhook for UPDATE: turn on feature gate PodUnavailableBudgetUpdateGate",
             ),
         ),
         (
             vec![Evict, Update, Resize],
             Gates::default(),
-            ("True", "AskedInPart", "asked about UPDATE, RESIZE"),
+            ("True", "AskedInPart", "call the webhook for UPDATE, RESIZE"),
         ),
         (
             vec![Update, Resize],
@@ -47,13 +47,13 @@ fn condition_names_unchecked_operations_and_gate() {
             (
                 "False",
                 "NotAsked",
-                "asked about UPDATE, RESIZE: turn on feature gate PodUnavailableBudgetUpdateGate",
+                "call the webhook for UPDATE, RESIZE: turn on feature gate PodUnavailableBudgetUpdateGate",
             ),
         ),
         (
             vec![Update],
             updates,
-            ("True", "Asked", "the apiserver asks"),
+            ("True", "Asked", "the apiserver calls the webhook before"),
         ),
         (
             vec![Delete],
@@ -71,7 +71,7 @@ fn condition_names_unchecked_operations_and_gate() {
             (
                 "False",
                 "NotAsked",
-                &*format!("nobody is asked about DELETE: {of_deletes}"),
+                &*format!("the apiserver does not call the webhook for DELETE: {of_deletes}"),
             ),
         ),
         (
@@ -81,14 +81,14 @@ fn condition_names_unchecked_operations_and_gate() {
                 "False",
                 "NotAsked",
                 &*format!(
-                    "nobody is asked about DELETE, EVICT: {of_deletes}; nor about UPDATE: {of_updates}"
+                    "the apiserver does not call the webhook for DELETE, EVICT: {of_deletes}; nor for UPDATE: {of_updates}"
                 ),
             ),
         ),
         (
             vec![Update, Resize],
             changes,
-            ("True", "Asked", "the apiserver asks"),
+            ("True", "Asked", "the apiserver calls the webhook before"),
         ),
         (
             vec![Delete, Update, Evict],
@@ -96,7 +96,9 @@ fn condition_names_unchecked_operations_and_gate() {
             (
                 "True",
                 "AskedInPart",
-                &*format!("but nobody is asked about DELETE, EVICT: {of_deletes}"),
+                &*format!(
+                    "but the apiserver does not call the webhook for DELETE, EVICT: {of_deletes}"
+                ),
             ),
         ),
         (
@@ -105,17 +107,21 @@ fn condition_names_unchecked_operations_and_gate() {
             (
                 "False",
                 "NotAsked",
-                &*format!("asked about EVICT: {of_deletes}"),
+                &*format!("call the webhook for EVICT: {of_deletes}"),
             ),
         ),
-        (vec![], updates, ("True", "Asked", "the apiserver asks")),
+        (
+            vec![],
+            updates,
+            ("True", "Asked", "the apiserver calls the webhook before"),
+        ),
         (
             vec![],
             Gates::default(),
             (
                 "True",
                 "AskedInPart",
-                &*format!("asked about UPDATE, RESIZE: {of_updates}"),
+                &*format!("call the webhook for UPDATE, RESIZE: {of_updates}"),
             ),
         ),
         (
@@ -124,13 +130,17 @@ fn condition_names_unchecked_operations_and_gate() {
             (
                 "True",
                 "AskedInPart",
-                &*format!("asked about DELETE, EVICT: {of_deletes}"),
+                &*format!("call the webhook for DELETE, EVICT: {of_deletes}"),
             ),
         ),
         (
             vec![],
             nothing,
-            ("False", "NotAsked", "nobody is asked about DELETE, EVICT: "),
+            (
+                "False",
+                "NotAsked",
+                "the apiserver does not call the webhook for DELETE, EVICT: ",
+            ),
         ),
     ] {
         let asked = Asked::of(&operations, gates);

@@ -26,7 +26,7 @@ fn own_workload_is_the_controller_or_a_sidecar_set() {
     }
     assert!(
         !is_own_workload(&Metadata::default(), &CLONE_SETS, ""),
-        "a pod of nobody"
+        "a pod without a controller"
     );
 }
 
@@ -184,6 +184,6 @@ fn own_controller_is_recognised_by_its_account() {
     }
     assert!(
         !is_own_controller(&Metadata::default(), own, own),
-        "a pod of nobody"
+        "a pod without a controller"
     );
 }

@@ -165,7 +165,7 @@ fn overlapping_budgets_count_as_the_largest() {
             vec![vec![0, 1]],
         ),
         (
-            "nobody knows which pods",
+            "its pods are unknown",
             vec![
                 (shop(), unknown(), known(3, 3)),
                 (shop(), web(), known(1, 1)),

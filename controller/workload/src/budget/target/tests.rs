@@ -51,6 +51,6 @@ fn target_matches_controller_or_its_name_prefix() {
     }
     assert!(
         !may_be_of(&Metadata::default(), &deployment),
-        "a pod of nobody"
+        "a pod without a controller"
     );
 }

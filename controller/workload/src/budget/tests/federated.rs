@@ -666,14 +666,14 @@ fn shared_budget_contributes_at_most_what_it_reported() {
     };
     for (what, told, of, now, expected) in [
         (
-            "nobody else may hold them",
+            "no other budget may hold them",
             told(false, 0, None),
             origin("b", 1),
             (3, 3),
             Some((3, 3)),
         ),
         (
-            "what it has counted since is not told",
+            "what it has counted since is not reported",
             told(true, 0, Some((0, 3))),
             origin("b", 1),
             (3, 3),
@@ -701,7 +701,7 @@ fn shared_budget_contributes_at_most_what_it_reported() {
             Some((2, 4)),
         ),
         (
-            "nobody knew what it had",
+            "its pods were unknown",
             told(true, 0, None),
             origin("b", 1),
             (3, 3),

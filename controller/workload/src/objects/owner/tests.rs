@@ -48,7 +48,7 @@ fn owner_matches_by_namespace_group_kind_and_uid() {
                 ..reference
             }
         ),
-        "an empty uid is nobody's"
+        "an empty uid is no owner's"
     );
 }
 

@@ -207,7 +207,7 @@ fn container(
         Judged::Proven
     } else {
         Judged::Wait(format!(
-            "the kubelet has not told of the new container {name} yet"
+            "the kubelet has not reported the new container {name} yet"
         ))
     }
 }

@@ -77,7 +77,7 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
             One::Node if is_out || is_told(node, status) => verified_by = "node",
             One::Node => {
                 return Verdict::Wait(format!(
-                    "the kubelet has not told of the new container {name} yet"
+                    "the kubelet has not reported the new container {name} yet"
                 ));
             }
             One::Wait(why) => return Verdict::Wait(why),

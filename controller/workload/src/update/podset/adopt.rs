@@ -154,7 +154,10 @@ pub fn confirmed(workload: &Workload<'_>, steps: Vec<Step>) -> Vec<Stage> {
         return Vec::new();
     }
     let target = Target::from(workload.metadata);
-    let reason = format!("{} objects of nobody are to be adopted", steps.len());
+    let reason = format!(
+        "{} objects without a controller are to be adopted",
+        steps.len()
+    );
     let confirm = Step::new(
         Action::Confirm {
             resource: workload.resource,

@@ -157,7 +157,7 @@ fn request_progress_follows_answers_and_pod_status() {
             "over",
         ),
         (
-            "moved, and nobody has said by whom",
+            "another container runs, and no stop was answered",
             pod("b", "s"),
             image(vec![], vec![]),
             [Pending, Pending],

@@ -142,7 +142,7 @@ fn replace_first_workload_surges_despite_limits() {
         assert_eq!(
             (n.surge, n.create_updated),
             (surge, surge),
-            "{asked} of {replicas} are asked to go"
+            "{asked} of {replicas} are to be deleted"
         );
     }
 }
@@ -170,7 +170,7 @@ fn surge_is_the_larger_of_update_and_deletions() {
             held.into_iter(),
         );
         let what = format!(
-            "maxUnavailable {max_unavailable}, maxSurge {max_surge}: {asked} of {old} are asked to go"
+            "maxUnavailable {max_unavailable}, maxSurge {max_surge}: {asked} of {old} are to be deleted"
         );
         assert_eq!((n.surge, n.create_updated), (surge, surge), "{what}");
     }

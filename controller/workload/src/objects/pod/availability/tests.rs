@@ -158,14 +158,14 @@ fn pod_is_down_unless_it_was_ready_and_runs() {
             true,
         ),
         (
-            "nobody says since when",
+            "no time of the start",
             ready(SINCE),
             running.clone(),
             None,
             false,
         ),
         (
-            "nobody says when it changed",
+            "no time of the transition",
             json!([{"type": "Ready", "status": "False"}]),
             running,
             Some(SINCE),

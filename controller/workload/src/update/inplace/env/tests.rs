@@ -56,7 +56,10 @@ fn containers_that_read_a_changed_value_are_found() {
     }
     let mut unread = template(Some("a"), "x");
     unread["metadata"]["labels"]["other"] = json!("1");
-    assert!(env_between(&old, &unread).is_empty(), "nobody reads it");
+    assert!(
+        env_between(&old, &unread).is_empty(),
+        "no container reads it"
+    );
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn node_is_queried_until_update_is_proven() {
     assert_eq!(
         names,
         [("main", "web:1"), ("side", "side:1")],
-        "the others are asked for the annotation"
+        "the annotation needs the other containers"
     );
     assert!(asked.iter().all(|env| env.update == time().to_string()));
     state.verified_by = "node".into();

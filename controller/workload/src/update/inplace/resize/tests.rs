@@ -193,7 +193,7 @@ fn only_resources_with_restart_policy_restart() {
     assert_eq!(
         restarted(&Value::Null, &of(USUAL)),
         ["main", "other"],
-        "nobody knows what it was"
+        "the old resources are unknown"
     );
 }
 
@@ -242,7 +242,7 @@ fn restart_covers_sidecars_and_postponed_resizes() {
             false,
         ),
         (
-            "it is not told what it has",
+            "its status shows no resources",
             has(small, Value::Null),
             has(more_cpu, Value::Null),
             false,

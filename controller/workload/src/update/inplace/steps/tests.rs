@@ -144,7 +144,7 @@ fn what_restarts_nothing_leaves_the_pod_in_service() {
             "patch",
         ),
         (
-            "a hook's owner is told",
+            "the label informs a hook's owner",
             Phase::Idle,
             Gate::Open,
             Label::Normal,
@@ -655,7 +655,7 @@ fn finish_opens_closed_gate_and_keeps_proof() {
         assert_eq!(
             record["berthResources"],
             Value::Null,
-            "whoever changes them from now on is not opposed"
+            "later changes of the resources stay"
         );
     }
     // Reverted before anything changed: there is nothing to record.

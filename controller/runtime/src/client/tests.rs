@@ -11,7 +11,7 @@ fn headers(retry_after: Option<&str>) -> HeaderMap {
 }
 
 #[test]
-fn a_refusal_keeps_the_servers_words() {
+fn refusal_keeps_the_servers_message() {
     let body = br#"{"kind":"Status","status":"Failure","message":"Pod \"a\" is invalid","reason":"Invalid","code":422,
         "details":{"name":"a","kind":"Pod","causes":[{"reason":"FieldValueInvalid","message":"Invalid value","field":"metadata.uid"}]}}"#;
     let failed = refusal(422, &headers(None), body);
@@ -27,7 +27,7 @@ fn a_refusal_keeps_the_servers_words() {
 }
 
 #[test]
-fn others_than_the_apiserver_answer_too() {
+fn answers_of_gateways_are_read() {
     let failed = refusal(502, &headers(Some("7")), b"<html>bad gateway</html>\n");
     assert_eq!(failed.message, "HTTP 502: <html>bad gateway</html>");
     assert_eq!(failed.retry_after, Some(Duration::from_secs(7)));
@@ -41,7 +41,7 @@ fn others_than_the_apiserver_answer_too() {
 }
 
 #[test]
-fn an_object_that_is_not_there_is_no_path_that_is_not_served() {
+fn missing_object_differs_from_unserved_path() {
     let status = |reason: &str| {
         format!(
             r#"{{"kind":"Status","status":"Failure","message":"foos \"web\" not found","reason":"{reason}","code":404}}"#
@@ -99,7 +99,7 @@ async fn identities_are_read_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_has_done_nothing() {
+async fn refused_connection_counts_as_not_done() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -143,7 +143,7 @@ async fn a_connection_that_breaks_after_the_request_leaves_doubt() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
+async fn unresponsive_server_is_awaited_for_a_limited_time() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = connect(
         Config::new(

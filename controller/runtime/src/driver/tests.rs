@@ -102,7 +102,7 @@ async fn a_broken_object_does_not_stop_its_neighbours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn looking_again_is_no_failure() {
+async fn reconcile_again_later_is_no_failure() {
     let rig = rig();
     let times = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
@@ -172,7 +172,7 @@ async fn nothing_is_decided_before_the_stores_hold_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_works_only_while_it_leads() {
+async fn driver_works_only_while_it_leads() {
     let rig = rig();
     let start = Instant::now();
     let (term, leadership) = Leadership::with_term();

@@ -133,7 +133,7 @@ async fn newest_version_is_unknown_while_write_in_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_version_or_another_pod_does_not_do() {
+async fn older_version_or_other_pod_does_not_settle() {
     let rig = rig();
     rig.show("a", "1", "101", false);
     rig.enter("a").written("1", "105");
@@ -224,7 +224,7 @@ async fn unanswered_write_is_in_doubt_after_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_never_comes_is_not_waited_for_for_ever() {
+async fn missing_event_is_awaited_for_30_seconds() {
     let rig = rig();
     rig.enter("a").written("1", "105");
     rig.enter("b").written("2", "106");
@@ -273,7 +273,7 @@ async fn write_to_unfollowed_kind_is_not_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_behind() {
+async fn settled_expectations_leave_no_entries() {
     let rig = rig();
     for name in ["a", "b", "c"] {
         rig.enter(name).written(name, "101");

@@ -62,7 +62,7 @@ async fn a_key_added_while_it_runs_comes_again_after_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_beyond_the_end_of_the_clock_is_for_a_day() {
+async fn delay_beyond_the_clock_is_one_day() {
     let queue = queue();
     for wait in [
         Duration::MAX,
@@ -77,7 +77,7 @@ async fn a_wish_beyond_the_end_of_the_clock_is_for_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_key_does_not_starve_the_others() {
+async fn busy_key_does_not_starve_others() {
     let queue = queue();
     queue.add(1);
     queue.add(2);
@@ -197,7 +197,7 @@ async fn closing_ends_all_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_tells_the_rest_of_a_back_off() {
+async fn waits_returns_the_rest_of_a_back_off() {
     let queue = queue();
     queue.add(1);
     let work = ready(&queue).unwrap();
@@ -241,7 +241,7 @@ proptest! {
     /// No key runs twice at once, and every request for a key is followed by a run that starts
     /// after it.
     #[test]
-    fn every_wish_is_met(ops in prop::collection::vec(op(), 0..60)) {
+    fn every_added_key_is_taken(ops in prop::collection::vec(op(), 0..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let queue = queue();

@@ -479,7 +479,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_read_beside_the_feed_does_not_come_back() {
+fn separate_read_does_not_restore_deleted_objects() {
     let store: Arc<Store<Thing>> = Store::new(&[]);
     store.begin_list(false);
     store.end_list("100");
@@ -655,7 +655,7 @@ proptest! {
     /// After any order of reads: once the feed has reported everything, the store equals the
     /// server. An object that the store has shown stays in the store for as long as it exists.
     #[test]
-    fn reads_beside_the_feed_leave_nothing_behind(steps in prop::collection::vec(beside(), 1..40)) {
+    fn store_equals_server_after_separate_reads(steps in prop::collection::vec(beside(), 1..40)) {
         let mut server = Server::new();
         for step in &steps {
             server.step(step);

@@ -52,7 +52,7 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_leader_is_followed_when_its_time_is_over() {
+async fn next_leader_takes_over_after_the_lease_expires() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;

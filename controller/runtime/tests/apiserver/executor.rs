@@ -106,7 +106,7 @@ fn labels(value: Option<&str>) -> PodPatch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_happens_to_another_object_or_an_unseen_version() {
+async fn writes_need_the_seen_object_and_version() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
@@ -261,7 +261,7 @@ async fn patches_change_what_they_name_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_exists_is_ours_or_in_the_way() {
+async fn created_pod_that_exists_needs_the_same_owner() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
@@ -418,7 +418,7 @@ async fn limited_user(cluster: &berth_cluster::Cluster, client: &Client) -> Conf
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_asks_for_time_gets_it() {
+async fn write_is_retried_after_429() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
@@ -451,7 +451,7 @@ async fn a_server_that_asks_for_time_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_apiserver_judges_templates() {
+async fn apiserver_validates_templates() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;

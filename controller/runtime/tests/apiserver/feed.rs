@@ -40,7 +40,7 @@ fn start<T: Object>(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_shows_what_happens_and_wakes_the_owner_of_a_deleted_pod() {
+async fn feed_shows_changes_and_wakes_owner_of_deleted_pod() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
@@ -335,7 +335,7 @@ async fn missed_deletion_is_reported_after_server_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_died_silently_is_found() {
+async fn silently_dead_connection_is_detected() {
     let cluster = cluster();
     let direct = connect(&cluster).await;
     let namespace = namespace(&direct).await;

@@ -400,7 +400,7 @@ fn requests_use_up_budget_and_charge_a_pod_once() {
 }
 
 #[test]
-fn passing_request_is_charged_past_the_budget() {
+fn exempt_request_is_charged_beyond_the_budget() {
     use ProtectedOperation::Delete;
     let rules = rules(json!({"maxUnavailable": 1}));
     let passing = |uid: &str, operation| Request {
@@ -797,7 +797,7 @@ fn own_workload_repairs_a_pod_that_is_down() {
 }
 
 #[test]
-fn repair_of_a_charged_pod_is_entered_if_it_changes() {
+fn update_that_repairs_a_charged_pod_is_entered() {
     use ProtectedOperation::{Delete, Update};
     let rules = rules(json!({"maxUnavailable": 1, "unhealthyPodPolicy": "IfHealthyBudget"}));
     for (operation, expected, entries) in [(Update, Verdict::Drawn, 2), (Delete, Verdict::Free, 1)]

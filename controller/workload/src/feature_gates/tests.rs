@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn gates_are_as_they_are_known_and_change_one_by_one() {
+fn feature_gates_have_defaults_and_change_singly() {
     let gates = Gates::default();
     for known in KNOWN {
         let Ok(gate) = known.meaning else { continue };

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn oldest_count_and_the_name_decides_between_twins() {
+fn oldest_objects_count_and_names_break_ties() {
     let twins = |last: &'static str| {
         (0..MOST)
             .map(|at| (at / 2, format!("b{at:04}")))
@@ -37,7 +37,7 @@ fn message_names_object_limit_and_remedy() {
 proptest! {
     // For any order of reports: the kept objects are exactly the ones within the limit.
     #[test]
-    fn what_is_kept_is_not_beyond(mut ages in prop::collection::hash_set(0..5_000_u32, 0..1_200).prop_map(Vec::from_iter)) {
+    fn kept_objects_are_within_the_share(mut ages in prop::collection::hash_set(0..5_000_u32, 0..1_200).prop_map(Vec::from_iter)) {
         let all = ages.clone();
         keep_oldest(&mut ages, |age| *age);
         prop_assert_eq!(ages.len(), all.len().min(MOST));

@@ -77,7 +77,7 @@ fn with(mut object: Value, pointer: &str, value: Value) -> Value {
 }
 
 #[test]
-fn what_both_can_say_needs_no_memory() {
+fn fields_of_both_versions_need_no_memory() {
     assert_eq!(to(ALPHA, &beta()), alpha());
     assert_eq!(to(BETA, &alpha()), beta());
     assert_eq!(to(BETA, &beta()), beta());
@@ -182,7 +182,7 @@ fn a_policy_survives_on_delete_and_yields_to_an_edit() {
 }
 
 #[test]
-fn an_edit_counts_and_what_was_not_edited_is_remembered() {
+fn edits_count_and_unedited_fields_come_back() {
     let mut beta = beta();
     beta["spec"]["scaleStrategy"] = json!({}); // Neither field is there: memory for both.
     let mut converted = to(ALPHA, &beta);
@@ -228,7 +228,7 @@ fn modes_of_pull_secrets_follow_their_secrets() {
 }
 
 #[test]
-fn a_memory_cannot_reach_what_conversion_does_not_touch() {
+fn forged_memory_has_no_effect() {
     let forged = json!({"version": "v1beta1", "places": [
         {"path": ["spec", "replicas"], "mapped": 5, "original": 500},
         {"path": ["metadata", "name"], "mapped": "demo", "original": "other"},
@@ -251,7 +251,7 @@ fn a_memory_cannot_reach_what_conversion_does_not_touch() {
 }
 
 #[test]
-fn what_is_unknown_is_refused_by_name() {
+fn unknown_version_or_kind_is_refused_by_name() {
     let of = |api_version: &str, kind: &str, desired: &str| {
         convert(
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}),

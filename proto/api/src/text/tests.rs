@@ -41,7 +41,7 @@ fn a_tree_is_read_as_its_text_and_written_as_a_tree() {
 }
 
 #[test]
-fn what_no_tree_can_be_made_of_is_refused_at_once() {
+fn text_without_a_valid_tree_is_refused() {
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for odd in [
         "1e999",

@@ -13,7 +13,7 @@ fn fields(object: Value) -> Vec<String> {
 }
 
 #[test]
-fn an_annotation_that_is_true_or_false_is_nothing_else() {
+fn boolean_annotation_takes_true_or_false_only() {
     for kind in ["CloneSet", "DaemonSet"] {
         for (value, sound) in [
             ("true", true),
@@ -180,7 +180,7 @@ fn min_ready_pods_percentage_depends_on_kind() {
 }
 
 #[test]
-fn an_object_may_keep_its_faults() {
+fn faults_of_the_stored_object_may_stay() {
     let of = |value: &str| json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"a": value}}}});
     assert_eq!(new_violations(&of("a b"), Some(&of("a b"))), []);
     assert_eq!(new_violations(&of("a b"), Some(&of("c d"))).len(), 1);
@@ -188,7 +188,7 @@ fn an_object_may_keep_its_faults() {
 }
 
 #[test]
-fn a_fault_reads_like_the_apiservers() {
+fn fault_text_has_the_apiservers_form() {
     let cloneset =
         json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"app": "a b"}}}});
     let message = violations(&cloneset).first().unwrap().to_string();

@@ -12,7 +12,7 @@ fn lease(holder: &str, version: &str) -> Value {
 }
 
 #[test]
-fn a_rivals_time_runs_from_its_last_renewal_as_seen_here() {
+fn rivals_lease_runs_from_its_last_observed_renewal() {
     let (start, mut rival) = (Instant::now(), None);
     let at = |seconds| start + Duration::from_secs(seconds);
     assert_eq!(

@@ -58,7 +58,7 @@ fn lease_stays_long_while_a_write_may_need_it() {
 }
 
 #[test]
-fn asking_again_soon_changes_nothing() {
+fn long_term_is_extended_only_after_a_third() {
     let (start, mut until) = (Instant::now(), None);
     assert!(extend(&mut until, start));
     assert!(!extend(&mut until, start + SLOW_FOR / 3));

@@ -153,7 +153,7 @@ fn another_object_of_the_name_is_a_conflict() {
 }
 
 #[test]
-fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
+fn changed_object_makes_the_write_outdated() {
     let target = Target {
         namespace: "ns".into(),
         name: "a".into(),
@@ -196,7 +196,7 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
 }
 
 #[test]
-fn a_taken_name_is_no_failure_of_a_revision_alone() {
+fn taken_name_is_outdated_only_for_revisions() {
     let metadata = json!({"namespace": "ns", "name": "web-1"});
     let body = || Body::from(&json!({"metadata": metadata}));
     for (action, outdated) in [
@@ -238,7 +238,7 @@ fn template_errors_name_the_workloads_fields() {
 }
 
 #[test]
-fn an_existing_pod_is_ours_or_in_the_way() {
+fn existing_pod_of_other_owner_is_a_conflict() {
     let create = Write::of(&Action::CreatePod {
         body: Body::from(&pod(Some("o1"))),
     });

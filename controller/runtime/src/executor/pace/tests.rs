@@ -4,7 +4,7 @@ use berth_workload::plan::Verb;
 use super::*;
 
 #[test]
-fn what_is_above_the_least_of_late_is_waiting() {
+fn latency_above_recent_minimum_counts_as_waiting() {
     let (patch, create) = (Deed::of(Verb::Patch, PODS), Deed::of(Verb::Create, PODS));
     let (mut pace, begin) = (Pace::default(), Instant::now());
     // Deed, milliseconds, after so many seconds => share.

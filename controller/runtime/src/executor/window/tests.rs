@@ -65,7 +65,7 @@ fn settled(mut window: Window, at_once: f64) -> usize {
 }
 
 #[test]
-fn as_many_run_as_the_server_does_at_once_and_a_few_more() {
+fn window_settles_slightly_above_server_capacity() {
     // At once => run.
     for (at_once, runs) in [
         (1.0, 4..=9),

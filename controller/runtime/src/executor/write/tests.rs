@@ -163,7 +163,7 @@ fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
 }
 
 #[test]
-fn an_eviction_is_of_the_very_pod_that_is_meant() {
+fn eviction_has_the_uid_of_its_pod() {
     let write = Write::of(&Action::EvictPod {
         target: target(None),
     });

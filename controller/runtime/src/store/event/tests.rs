@@ -28,7 +28,7 @@ fn events() {
 }
 
 #[test]
-fn an_odd_object_is_named_and_alone() {
+fn unreadable_object_is_named_and_isolated() {
     let odd = r#"{"metadata":{"namespace":"a","name":"odd","resourceVersion":"8"},"spec":{"containers":"none"}}"#;
     let line = format!(r#"{{"type":"MODIFIED","object":{odd}}}"#);
     let Event::Odd(found) = event::<Pod>(line.as_bytes(), None).unwrap() else {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn budget_beyond_says_once_that_it_holds_nothing() {
+fn excess_budget_reports_once_that_it_is_unenforced() {
     let now: Timestamp = "2026-11-28T12:00:00Z".parse().unwrap();
     let before = [condition(ENFORCED, true, "Asked", String::new(), now)];
     let told = conditions(&before, "too many", now);

@@ -46,7 +46,7 @@ fn failed_count_is_retried_ever_more_slowly() {
 }
 
 #[test]
-fn what_a_workload_wants_is_expected_once() {
+fn shared_workloads_are_expected_once() {
     let table: [Case<'_>; 9] = [
         ("one", &[(2, &[("web", 2)])], &[0]),
         (
@@ -110,7 +110,7 @@ proptest! {
     // For any budgets: together they expect as many pods as all workloads want, less what each
     // budget itself expects too few.
     #[test]
-    fn no_fewer_are_expected_together_than_workloads_want(
+    fn expected_total_is_at_least_what_workloads_want(
         budgets in prop::collection::vec((0..12_usize, prop::sample::subsequence(UIDS.to_vec(), 0..=3)), 1..6),
     ) {
         let (mut together, mut union) = (Together::default(), Wanted::new());

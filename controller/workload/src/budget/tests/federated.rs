@@ -613,7 +613,7 @@ fn contribution_is_counted_pods_minus_granted_ones() {
 /// reports wrong numbers: its healthy pods, its expected pods, the own `floor`, and how many own
 /// pods may leave.
 #[test]
-fn lying_cluster_frees_no_more_than_said() {
+fn wrong_report_of_cluster_allows_a_bounded_number() {
     let max = |amount| Amount::MaxUnavailable(IntOrString::Int(amount));
     let min = |amount| Amount::MinAvailable(IntOrString::Int(amount));
     let half = Amount::MinAvailable(IntOrString::String("50%".to_owned()));

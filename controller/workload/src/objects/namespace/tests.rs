@@ -106,7 +106,7 @@ fn label_age_is_the_time_of_its_last_writer() {
 }
 
 #[test]
-fn one_without_managed_fields_is_read_from_text_and_tree() {
+fn namespace_without_managed_fields_is_read() {
     let namespace = json!({"metadata": {"name": "shop", "labels": {"mesh": "on"}}});
     let from_text: Namespace = serde_json::from_str(&namespace.to_string()).unwrap();
     assert_eq!(

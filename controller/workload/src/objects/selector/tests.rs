@@ -48,7 +48,7 @@ fn matching_and_writing() {
 }
 
 #[test]
-fn what_is_written_in_one_line_reads_as_the_same() {
+fn selector_text_is_parsed_and_written_the_same() {
     for text in [
         "",
         "app=web",
@@ -79,7 +79,7 @@ fn what_is_written_in_one_line_reads_as_the_same() {
 }
 
 #[test]
-fn nonsense_is_named() {
+fn invalid_selector_expression_is_named() {
     for (expression, says) in [
         (
             json!({"key": "a", "operator": "Like", "values": ["b"]}),

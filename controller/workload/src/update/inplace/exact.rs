@@ -74,7 +74,7 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
             node,
         ) {
             One::Pod => {}
-            One::Node if is_out || is_told(node, status) => verified_by = "node",
+            One::Node if is_out || is_reported(node, status) => verified_by = "node",
             One::Node => {
                 return Verdict::Wait(format!(
                     "the kubelet has not reported the new container {name} yet"
@@ -186,7 +186,7 @@ fn is_of_before(status: &ContainerStatus, before: &Before) -> bool {
 }
 
 /// Whether the container in the node's report is the one in the pod's status.
-fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
+fn is_reported(node: &NodeFacts, status: &ContainerStatus) -> bool {
     let created = node.created.get(&*status.name);
     created.is_some_and(|created| {
         without_scheme(&created.container_id) == without_scheme(&status.container_id)

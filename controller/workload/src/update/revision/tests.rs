@@ -68,7 +68,7 @@ fn openkruise_revision_is_recognised_in_any_form() {
 }
 
 #[test]
-fn the_written_form_is_its_own_written_form() {
+fn canonical_form_is_stable() {
     for fact in facts() {
         let once = form::canonical(&fact.template);
         assert_eq!(form::canonical(&once), once, "{}", fact.what);
@@ -145,7 +145,7 @@ fn readiness_gates_of_every_pod_replace_no_pod() {
 }
 
 #[test]
-fn what_is_no_default_still_makes_a_new_pod() {
+fn values_other_than_defaults_make_a_new_pod() {
     type Edit = fn(&mut Value);
     let table: [(Edit, &str); 5] = [
         (
@@ -322,7 +322,7 @@ fn newest_of_duplicate_revisions_is_kept() {
 }
 
 #[test]
-fn a_template_with_less_or_more_in_it_is_another() {
+fn template_with_other_fields_is_a_new_revision() {
     let (less, more) = (
         json!({"spec": {"a": 1}}),
         json!({"spec": {"a": 1}, "kind": "x"}),

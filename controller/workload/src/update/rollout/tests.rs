@@ -240,7 +240,7 @@ fn only_unavailable_wanted_pods_fail_a_revision() {
 }
 
 #[test]
-fn a_bad_revision_stops_by_itself() {
+fn unavailable_updated_pods_stop_the_rollout() {
     let mut held = pods(4, 2);
     held[4].available = false;
     held[5].available = false;

@@ -146,7 +146,7 @@ fn requests() -> BoxedStrategy<Value> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_there_and_back_nor_however_often(original in requests()) {
+    fn repeated_conversion_loses_nothing(original in requests()) {
         let version = original["apiVersion"].as_str().unwrap();
         let there = to(other(&original["apiVersion"]), &original);
         let back = to(version, &there);

@@ -49,7 +49,7 @@ fn surging_becomes_standard_with_max_surge() {
 }
 
 #[test]
-fn the_annotation_is_a_field_and_a_field_the_annotation() {
+fn annotation_and_field_are_converted_both_ways() {
     let progressive = set(
         ALPHA,
         &json!({PROGRESSIVE: "true", "mine": "x"}),

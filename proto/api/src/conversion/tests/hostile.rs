@@ -29,7 +29,7 @@ fn an_object_of_any_depth_is_converted_there_and_back() {
 }
 
 #[test]
-fn what_is_not_touched_is_passed_on_as_its_text() {
+fn unconverted_parts_keep_their_text() {
     let odd = r#"[ 1.0e5, 1e400,12345678901234567890123,"é\/", {"b":1, "a":2} ]"#;
     let there = convert(&with_template(odd), ALPHA).unwrap();
     assert_eq!(there.matches(odd).count(), 2, "{there}");
@@ -60,7 +60,7 @@ fn a_memory_longer_than_annotations_may_be_is_dropped() {
 }
 
 #[test]
-fn a_memory_of_more_places_than_can_be_looked_at_ends_soon() {
+fn memory_with_too_many_places_is_read_in_part() {
     let keys: Vec<String> = (0..40_000).map(|n| format!(r#""k{n}":0"#)).collect();
     let places: Vec<Value> = (0..4_000)
         .map(|n| json!({"path": ["spec", "scaleStrategy", format!("x{n}")], "original": n}))

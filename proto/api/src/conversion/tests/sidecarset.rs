@@ -21,7 +21,7 @@ fn of(namespace: &str) -> Value {
 
 /// Each object of v1alpha1, its v1beta1, and whether the memory annotation is needed.
 #[test]
-fn what_v1alpha1_says_is_said_in_v1beta1_and_comes_back() {
+fn v1alpha1_fields_survive_conversion_to_v1beta1() {
     let labelled = json!({SIDECARSET_CUSTOM_VERSION: "v1", "mine": "x"});
     for (labels, alpha, kept, beta, is_remembered) in [
         (json!({}), json!({}), json!({}), json!({}), false),
@@ -119,7 +119,7 @@ fn what_v1alpha1_says_is_said_in_v1beta1_and_comes_back() {
 }
 
 #[test]
-fn what_v1beta1_says_is_said_in_v1alpha1_and_comes_back() {
+fn v1beta1_fields_survive_conversion_to_v1alpha1() {
     for (labels, beta, kept, alpha, is_remembered) in [
         (
             json!({}),

@@ -92,7 +92,7 @@ fn a_digest_is_as_long_as_its_algorithm_says_and_in_lower_case() {
 }
 
 #[test]
-fn what_is_no_reference_is_said() {
+fn invalid_reference_is_refused_with_its_fault() {
     let too_long = format!("registry.example.com/{}", "a/".repeat(120) + "a");
     let identifier = DIGEST.trim_start_matches("sha256:");
     let table = [
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_stumble(reference in "\\PC{0,40}") {
+    fn any_text_is_split_without_a_panic(reference in "\\PC{0,40}") {
         let _ = split(&reference);
     }
 }

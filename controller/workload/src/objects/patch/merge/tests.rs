@@ -52,7 +52,7 @@ fn object() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn the_patch_makes_the_new_one(old in object(), new in object()) {
+    fn merge_patch_changes_old_into_new(old in object(), new in object()) {
         let (old, new) = (without_nulls(old), without_nulls(new));
         match merge_patch(&old, &new) {
             None => prop_assert_eq!(old, new),
@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn only_what_differs_is_sent() {
+fn merge_patch_has_only_changed_fields() {
     let old = json!({"replicas": 3, "ready": 1, "label": "x", "conditions": [{"type": "A"}]});
     let new = json!({"replicas": 3, "ready": 2, "label": null, "conditions": [{"type": "A"}]});
     assert_eq!(

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn env_keeps_the_priority_and_the_mark() {
+fn env_keeps_launch_priority_and_injection_mark() {
     let barrier = |key: &str| json!({"name": CONTAINER_BARRIER, "valueFrom": {"configMapKeyRef": {"name": "a-barrier", "key": key}}});
     let mark = |value: Value| json!({"name": IS_INJECTED, "value": value});
     for (env, priority, is_injected) in [

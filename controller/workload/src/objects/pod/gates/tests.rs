@@ -45,7 +45,7 @@ fn only_unset_readiness_gates_are_opened_with_time() {
 /// If a word differs, the kubelet syncs the pod once more, and the new image starts up to a second
 /// later.
 #[test]
-fn ready_goes_in_the_kubelets_very_words() {
+fn not_ready_condition_equals_the_kubelets() {
     let conditions = json!([
         {"type": IN_PLACE_UPDATE_READY, "status": "True"}, {"type": "x.io/closed", "status": "False"},
         {"type": "x.io/open", "status": "True"},

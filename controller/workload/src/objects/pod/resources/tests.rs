@@ -33,7 +33,7 @@ fn quantities_are_numbers() {
 }
 
 #[test]
-fn nothing_is_held_where_nothing_is_given() {
+fn resources_without_cpu_and_memory_are_none() {
     let read = |value| where_given(&value).unwrap();
     let nothing: serde_json::Value =
         json!({"limits": {"nvidia.com/gpu": "1"}, "requests": null, "claims": []});

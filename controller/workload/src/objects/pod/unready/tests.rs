@@ -24,7 +24,7 @@ fn told(condition: Option<Condition>) -> Option<(String, String)> {
 }
 
 #[test]
-fn reasons_come_and_go_one_by_one() {
+fn unready_reasons_are_added_and_removed_singly() {
     let now = Timestamp::UNIX_EPOCH;
     let update = r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#;
     let both =

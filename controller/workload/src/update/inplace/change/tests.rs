@@ -64,7 +64,7 @@ fn images_and_metadata_go_in_place() {
 }
 
 #[test]
-fn everything_else_recreates_and_is_named() {
+fn other_changes_recreate_and_are_named() {
     type Edit = fn(&mut Value);
     let table: [(Edit, &[&str]); 7] = [
         (

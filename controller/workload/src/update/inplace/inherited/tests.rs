@@ -34,7 +34,7 @@ fn the_end_of_grace_keeps_the_launch_order() {
 
 /// Every user who may change a pod can write its annotations.
 #[test]
-fn what_openkruise_would_not_write_is_no_grace_and_no_patch() {
+fn malformed_grace_annotation_has_no_effect() {
     for patch in ["null", "5", "[]", "\"text\"", "{}", r#"{"metadata":1}"#] {
         let left = json!({"metaDataPatch": BASE64.encode(patch), "graceSeconds": i64::MIN});
         let annotations = json!({INPLACE_UPDATE_GRACE: left.to_string()});

@@ -31,7 +31,7 @@ fn outcome(old: Value, new: Value, ability: Ability) -> String {
 }
 
 #[test]
-fn cpu_and_memory_go_in_place_and_what_else_changes_is_named() {
+fn cpu_and_memory_resize_in_place_and_others_do_not() {
     let full = |cpu: &str| json!({"limits": {"cpu": cpu, "memory": "1Gi"}});
     let table = [
         (

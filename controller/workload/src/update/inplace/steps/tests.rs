@@ -132,7 +132,7 @@ fn exact() -> Verdict {
 }
 
 #[test]
-fn what_restarts_nothing_leaves_the_pod_in_service() {
+fn update_without_restart_stays_in_service() {
     let resized = || patched(&[], waiting());
     let table = [
         (

@@ -43,7 +43,7 @@ fn spread(keys: &[&str]) -> Spread {
 }
 
 #[test]
-fn crowded_domains_give_first() {
+fn deletion_begins_in_crowded_domains() {
     // Constraints; the pods' nodes; the order of deletion.
     let table: [(&[&str], &[&str], &str); 7] = [
         (&[], &["n1", "n1", "n2", "n1"], "dbca"),
@@ -84,7 +84,7 @@ fn a_template_without_constraints_needs_no_nodes() {
 }
 
 #[test]
-fn pods_that_are_not_scheduled_crowd_nothing() {
+fn unscheduled_pods_count_for_no_domain() {
     let mut pods = pods(&["", "", "n1"]);
     for_deletion(&mut pods, &Spread::default(), |_| true);
     let names: String = pods.iter().map(|pod| &*pod.metadata.name).collect();

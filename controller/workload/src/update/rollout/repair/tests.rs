@@ -125,7 +125,7 @@ proptest! {
     /// A revision that fails from the first pod on gets the broken pods, and then at most
     /// `maxUnavailable` pods.
     #[test]
-    fn a_bad_image_never_takes_what_serves(
+    fn bad_revision_replaces_no_serving_pods(
         held in prop::collection::vec(any_pod(), 1..12), max_unavailable in 0usize..4, missing in 0usize..3,
     ) {
         let mut held = held;
@@ -146,7 +146,7 @@ proptest! {
     /// While no pod of the new revision is down, every broken pod is updated now, unless the
     /// partition keeps it.
     #[test]
-    fn a_repair_is_never_held_up(
+    fn broken_old_pods_are_updated_first(
         held in prop::collection::vec(any_pod(), 1..12), max_unavailable in 0usize..4, missing in 0usize..3,
     ) {
         let held: Vec<_> = held.into_iter().filter(|pod| !(pod.updated && pod.broken)).collect();

@@ -81,7 +81,7 @@ fn request_with_unready_grace_gets_finalizer() {
 }
 
 #[test]
-fn a_label_that_calls_a_node_virtual_stays_on_one_that_is() {
+fn virtual_node_label_needs_a_virtual_node() {
     let virtual_node = json!({"metadata": {"labels": {NODE_TYPE: VIRTUAL_KUBELET}}});
     let mut forged = request(&json!([{"name": "app"}]));
     forged["metadata"]["labels"] = json!({NODE_TYPE: VIRTUAL_KUBELET});

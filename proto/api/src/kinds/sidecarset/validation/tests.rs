@@ -19,7 +19,7 @@ fn fields(object: &Value) -> Vec<String> {
 }
 
 #[test]
-fn annotations_say_what_they_can_say() {
+fn invalid_annotations_are_refused() {
     let canary =
         |canary: &str, base: &str| json!({SIDECARSET_CANARY: canary, SIDECARSET_BASE: base});
     let long = "a".repeat(64);
@@ -64,7 +64,7 @@ fn annotations_say_what_they_can_say() {
 }
 
 #[test]
-fn the_base_of_a_canary_stays() {
+fn base_of_a_canary_is_immutable() {
     let of = |canary: Option<&str>, base: Option<&str>| {
         let mut annotations = json!({});
         for (key, value) in [(SIDECARSET_CANARY, canary), (SIDECARSET_BASE, base)] {

@@ -8,7 +8,7 @@ fn pod(labels: Value, finalizers: Value) -> Pod {
 }
 
 #[test]
-fn any_part_holds_and_all_parts_let_go_on() {
+fn hook_holds_by_any_part_and_is_whole_with_all() {
     let hook: LifecycleHook = serde_json::from_value(json!({
         "labelsHandler": {"a": "1", "b": "2"}, "finalizersHandler": ["x.io/f"],
     }))

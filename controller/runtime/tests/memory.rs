@@ -113,7 +113,7 @@ fn image(number: usize) -> Value {
 }
 
 #[test]
-fn a_node_and_its_node_image_take_less_than_two_kibibytes() {
+fn node_and_its_image_take_less_than_two_kibibytes() {
     let (nodes, images) = (
         Store::<Held<Node>>::new(&[]),
         Store::<Held<NodeImage>>::new(&[]),

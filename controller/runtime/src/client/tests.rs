@@ -116,7 +116,7 @@ async fn refused_connection_counts_as_not_done() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_after_the_request_leaves_doubt() {
+async fn broken_connection_after_request_leaves_doubt() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {

@@ -153,7 +153,7 @@ async fn changed_object_is_retried_ever_more_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_decided_before_the_stores_hold_everything() {
+async fn driver_waits_until_the_stores_are_complete() {
     let rig = rig();
     let (synced, state) = watch::channel(false);
     let start = Instant::now();
@@ -257,7 +257,7 @@ async fn driver_waits_for_writes_of_previous_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_that_a_lost_lease_cuts_short_is_no_failure() {
+async fn reconcile_cut_short_by_lost_lease_is_no_failure() {
     let rig = rig();
     let (term, leadership) = Leadership::with_term();
     term.send_replace(Some(Instant::now() + Duration::from_secs(1)));

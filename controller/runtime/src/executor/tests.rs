@@ -123,7 +123,7 @@ async fn lease_is_long_only_after_a_slow_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hanging_writes_of_one_kind_leave_another_kind_its_turns() {
+async fn hanging_writes_do_not_block_another_kind() {
     let server = SlowWrites::that_take(Duration::from_secs(9));
     let client = server.client();
     let executor = executor(&client, &Leadership::always());
@@ -169,7 +169,7 @@ async fn lost_lease_records_no_object_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_fails_once_or_thrice_costs_no_leadership() {
+async fn three_failed_renewals_keep_the_leadership() {
     for failures in [1, 3] {
         let server = SlowWrites::that_take(Duration::ZERO);
         let leadership = elect(&server.client());
@@ -186,7 +186,7 @@ async fn a_renewal_that_fails_once_or_thrice_costs_no_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_stop_writes_under_way_end_and_none_begins() {
+async fn stop_ends_running_writes_and_starts_none() {
     let server = SlowWrites::that_take(Duration::from_secs(2));
     let client = server.client();
     let stop = CancellationToken::new();

@@ -187,7 +187,7 @@ async fn a_pod_that_came_and_went_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_waited_for_until_the_pod_terminates_or_is_gone() {
+async fn deletion_is_awaited_until_the_pod_terminates() {
     for terminates in [true, false] {
         let rig = rig();
         rig.show("a", "1", "101", false);

@@ -102,7 +102,7 @@ async fn store_at_recorded_version_needs_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_lags_behind_the_leader_before_is_waited_for() {
+async fn handover_waits_for_a_lagging_store() {
     let client = pods(&["40"]);
     let late = store_at("39");
     let followee = Followee {
@@ -125,7 +125,7 @@ async fn a_store_that_lags_behind_the_leader_before_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_history_that_goes_backwards_holds_nothing_up() {
+async fn backwards_history_delays_no_handover() {
     let newest = Arc::new(parking_lot::Mutex::new("45"));
     let answered = newest.clone();
     let client = fake::apiserver(move |_| {

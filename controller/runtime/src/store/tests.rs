@@ -181,7 +181,7 @@ fn unreadable_object_stays_until_gone_or_readable() {
 }
 
 #[test]
-fn an_unreadable_object_takes_the_place_of_another_of_its_name() {
+fn unreadable_object_replaces_one_of_the_same_name() {
     let store = Store::new(&[]);
     store.apply(versioned("a", "before", "1"));
     store.apply_unreadable(odd("a", "after", "3"));
@@ -372,7 +372,7 @@ fn list_without_a_known_change_contradicts_store() {
 }
 
 #[test]
-fn older_versions_are_ignored_unless_the_list_is_forced() {
+fn older_versions_are_ignored_unless_list_is_forced() {
     let (store, mirror) = mirrored(&[]);
     store.apply(thing("a", "1", 10, "new"));
     store.apply(thing("a", "1", 9, "old"));
@@ -400,7 +400,7 @@ fn versions_that_are_no_numbers_always_apply() {
 }
 
 #[test]
-fn a_deletion_of_another_object_of_the_name_is_ignored() {
+fn deletion_with_another_uid_is_ignored() {
     let (store, _) = mirrored(&[]);
     store.apply(thing("a", "2", 5, ""));
     store.remove("ns", "a", Some("1"));

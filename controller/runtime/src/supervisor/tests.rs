@@ -5,7 +5,7 @@ fn supervisor() -> Supervisor {
 }
 
 #[tokio::test]
-async fn a_task_that_panics_stops_the_others_and_is_named() {
+async fn panicked_task_stops_the_others_and_is_named() {
     let all = supervisor();
     all.spawn("feed of Pod", all.stop().clone().cancelled_owned());
     all.spawn("feed of Node", async { panic!("odd object") });
@@ -17,7 +17,7 @@ async fn a_task_that_panics_stops_the_others_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_task_that_ends_by_itself_stops_the_others_and_is_named() {
+async fn ended_task_stops_the_others_and_is_named() {
     let all = supervisor();
     all.spawn("feed of Pod", all.stop().clone().cancelled_owned());
     all.spawn("election", async {});
@@ -68,7 +68,7 @@ async fn last_task_may_end_only_after_its_signal() {
 }
 
 #[tokio::test]
-async fn a_task_that_was_started_elsewhere_is_watched_as_well() {
+async fn task_started_elsewhere_is_supervised() {
     let all = supervisor();
     all.watch("webhooks", tokio::spawn(async {}));
     assert_eq!(all.join().await.unwrap_err().task, "webhooks");

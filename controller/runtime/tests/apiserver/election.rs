@@ -140,7 +140,7 @@ async fn a_lease_that_is_given_back_is_taken_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_cut_off_stops_before_another_leads() {
+async fn disconnected_leader_stops_before_another_leads() {
     let cluster = cluster();
     let direct = connect(&cluster).await;
     let namespace = namespace(&direct).await;
@@ -190,7 +190,7 @@ async fn a_lease_taken_by_force_ends_leadership() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_write_starts_without_leadership_and_none_outlives_it() {
+async fn writes_start_and_end_within_leadership() {
     let cluster = cluster();
     let direct = connect(&cluster).await;
     let namespace = namespace(&direct).await;

@@ -15,7 +15,7 @@ use crate::relay::{Relay, Wire};
 use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
+async fn workload_waits_until_its_writes_are_seen() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;

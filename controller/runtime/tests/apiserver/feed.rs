@@ -236,7 +236,7 @@ impl Object for Switch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_does_not_fit_does_not_stop_the_others() {
+async fn unreadable_object_does_not_stop_the_others() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;

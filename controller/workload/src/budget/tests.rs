@@ -112,7 +112,7 @@ fn pod(fields: Value) -> Pod {
 }
 
 #[test]
-fn a_pod_counts_while_it_serves_on_a_node_that_is_there() {
+fn pod_counts_while_it_serves_on_an_existing_node() {
     let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
     for (fields, has_node, expected) in [
         (json!({}), true, true),

@@ -34,7 +34,7 @@ fn stages(names: &[&'static str]) -> Plan {
 }
 
 #[test]
-fn an_owner_is_read_once_and_only_before_pods_are_created() {
+fn owner_is_read_once_before_pods_are_created() {
     for (before, after) in [
         (&["delete"][..], &["delete"][..]),
         (&["create"], &["confirm", "create"]),

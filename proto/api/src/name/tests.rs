@@ -24,7 +24,7 @@ fn names_that_change_a_url_are_refused() {
 }
 
 #[test]
-fn names_of_objects_have_dots_and_namespaces_have_none() {
+fn object_names_may_have_dots_and_namespaces_not() {
     assert_eq!(
         Name::parse("web-1.example").unwrap().as_str(),
         "web-1.example"
@@ -41,7 +41,7 @@ fn names_of_objects_have_dots_and_namespaces_have_none() {
 }
 
 #[test]
-fn the_error_of_a_long_value_is_short_and_names_the_form() {
+fn error_of_a_long_value_is_short_and_names_form() {
     let error = Namespace::parse(&format!("a/{}", "x".repeat(1 << 20)))
         .unwrap_err()
         .to_string();

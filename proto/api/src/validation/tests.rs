@@ -31,7 +31,7 @@ fn boolean_annotation_takes_true_or_false_only() {
 }
 
 #[test]
-fn claims_that_follow_their_templates_change_in_size_alone() {
+fn claims_with_rolling_update_change_only_in_size() {
     let set = |strategy: &str, names: &[&str], class: &str, storage: &str| {
         let claim = |name: &&str| {
             let resources = json!({"requests": {"storage": storage}});

@@ -186,7 +186,7 @@ fn an_object_that_cannot_be_weighed_is_refused() {
 }
 
 #[test]
-fn managed_fields_however_deep_are_left_out_and_nothing_else_is() {
+fn only_managed_fields_are_left_out() {
     let of = |fields: &str| {
         format!(
             r#"{{"metadata":{{"name":"a","managedFields":{fields},"uid":"ü"}},"spec":{{"managedFields":1}}}}"#

@@ -3,7 +3,7 @@ use tokio::net::TcpStream;
 use super::*;
 
 #[tokio::test]
-async fn the_unspecified_ipv6_address_takes_callers_of_both_families() {
+async fn unspecified_ipv6_address_accepts_both_families() {
     let listener = bind(any(0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     TcpStream::connect((Ipv4Addr::LOCALHOST, port))

@@ -71,7 +71,7 @@ async fn body_beyond_the_largest_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn body_that_stalls_holds_its_memory_until_the_deadline() {
+async fn stalled_body_holds_memory_until_the_deadline() {
     let bodies = Bodies::new(LIMITS);
     // Without a length it is charged as the largest.
     let stalled = bodies.read(Stalled::behind(LARGE));

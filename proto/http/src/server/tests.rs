@@ -58,7 +58,7 @@ async fn ask(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn a_thousand_idle_connections_of_one_peer_keep_no_other_out() {
+async fn idle_connections_of_one_peer_exclude_no_other() {
     let served = served(Limits {
         connections: 32,
         connections_per_peer: 16,

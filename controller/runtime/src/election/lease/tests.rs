@@ -39,7 +39,7 @@ fn rivals_lease_runs_from_its_last_observed_renewal() {
 }
 
 #[test]
-fn a_foreign_lease_of_68_years_is_believed_for_a_bounded_time() {
+fn foreign_lease_of_68_years_is_bounded() {
     let (start, mut rival) = (Instant::now(), None);
     for length in [json!(2_147_483_647), json!(u64::MAX)] {
         let mut endless = lease("b", &length.to_string());

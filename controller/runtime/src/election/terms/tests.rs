@@ -8,7 +8,7 @@ fn terms() -> Terms {
 }
 
 #[test]
-fn a_long_term_leaves_a_write_all_its_time_between_renewals() {
+fn long_term_leaves_a_write_its_time() {
     let (terms, start) = (terms(), Instant::now());
     let Term { lease, renew } = terms.at(start, Some(start + SLOW_FOR));
     // Started just before the next renewal, which is sent after 1.5 s and may be lost.

@@ -32,7 +32,7 @@ fn patch() -> PodPatch {
 }
 
 #[test]
-fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
+fn pod_patch_is_strategic_with_preconditions() {
     let write = Write::of(&Action::PatchPod {
         target: target(Some("7")),
         patch: patch(),
@@ -142,7 +142,7 @@ fn a_resize_carries_resources_alone() {
 }
 
 #[test]
-fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
+fn delete_has_preconditions_and_no_grace_period() {
     let write = Write::of(&Action::DeletePod {
         target: target(Some("7")),
     });

@@ -99,7 +99,7 @@ async fn failed_check_of_the_server_leaves_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_lasted_as_long_as_it_was_to_leaves_no_doubt() {
+async fn watch_of_full_length_leaves_no_doubt() {
     let mut feed = feed(server("1").0);
     assert!(feed.is_cut_short(&End::Closed), "it never began");
     feed.watch_ends = Some(Instant::now() + WATCH);

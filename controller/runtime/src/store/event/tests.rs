@@ -66,7 +66,7 @@ fn unreadable_object_is_named_and_isolated() {
 }
 
 #[test]
-fn an_odd_object_has_its_owners_though_other_metadata_is_odd() {
+fn unreadable_metadata_keeps_owner_references() {
     let odd = r#"{"metadata":{"namespace":"a","name":"odd","uid":"u","resourceVersion":"8","deletionTimestamp":"x","labels":7,
             "ownerReferences":[{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","name":"web","uid":"w","controller":true}]}}"#;
     let found = one::<Pod>(odd, None).unwrap_err();

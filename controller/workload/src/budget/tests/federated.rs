@@ -461,7 +461,7 @@ fn histories(planted: Planted, cases: u32) -> Option<(Vec<Step>, String)> {
     clippy::disallowed_methods,
     reason = "how long a test goes on is no decision"
 )]
-fn budgets_that_name_each_other_never_let_too_many_go_at_once() {
+fn mutual_budgets_never_allow_too_many_at_once() {
     const STEPS: u32 = 200_000;
     const OF_A_HISTORY: u32 = 70;
     let steps = std::env::var("BERTH_BUDGET_STEPS").map_or(STEPS, |steps| steps.parse().unwrap());

@@ -148,7 +148,7 @@ fn native_budget_has_min_available_and_policy() {
 }
 
 #[test]
-fn selectors_exclude_each_other_where_one_label_says_so() {
+fn selectors_with_contradicting_labels_exclude() {
     let expression = |operator: &str, values: &[&str]| {
         let values = if values.is_empty() {
             json!(null)

@@ -56,7 +56,7 @@ fn prepull_annotation_must_be_a_boolean() {
 }
 
 #[test]
-fn each_image_of_a_template_is_pulled_once_with_its_secrets() {
+fn each_template_image_is_pulled_once_with_secrets() {
     let template = json!({"spec": {
         "initContainers": [{"name": "a", "image": "init:1"}, {"name": "b"}],
         "containers": [{"name": "c", "image": "web:1"}, {"name": "d", "image": "web:1"}, {"name": "e", "image": 7}],

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn of_a_node_only_what_decisions_read_is_kept() {
+fn node_keeps_only_what_decisions_read() {
     let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status}]});
     for (spec, status, expected) in [
         (

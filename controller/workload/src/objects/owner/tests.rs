@@ -53,7 +53,7 @@ fn owner_matches_by_namespace_group_kind_and_uid() {
 }
 
 #[test]
-fn a_cluster_scoped_owner_owns_objects_in_every_namespace() {
+fn cluster_scoped_owner_owns_in_every_namespace() {
     let kind = OwnerKind {
         group: "",
         kind: "Node",

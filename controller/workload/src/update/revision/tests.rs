@@ -29,7 +29,7 @@ fn facts() -> Vec<Fact> {
 }
 
 #[test]
-fn data_and_names_are_those_of_openkruise_byte_for_byte() {
+fn data_and_names_equal_openkruises_byte_for_byte() {
     for fact in facts() {
         let data = data(&fact.template);
         assert_eq!(form::text(&data), fact.data, "{}", fact.what);

@@ -70,7 +70,7 @@ fn weights_add_up_and_the_heaviest_go_first() {
 }
 
 #[test]
-fn numbers_at_the_end_of_a_label_order_from_high_to_low() {
+fn numeric_label_suffixes_order_from_high_to_low() {
     let strategy = json!({"orderPriority": [{"orderedKey": "first"}, {"orderedKey": "second"}]});
     let table: [(&[&str], &[usize]); 5] = [
         (&["first=5", "first=sts-10", "first=sts-9"], &[1, 2, 0]),

@@ -44,7 +44,7 @@ fn forged(original: &Value, mapped: &Value) -> Value {
 }
 
 #[test]
-fn a_memory_that_would_make_an_object_unreadable_is_dropped() {
+fn memory_that_breaks_the_object_is_dropped() {
     assert_eq!(to(BETA, &forged(&json!({"a": 1}), &json!(0))), beta());
     let with_surge = to(BETA, &forged(&json!(3), &json!(0)));
     assert_eq!(
@@ -54,7 +54,7 @@ fn a_memory_that_would_make_an_object_unreadable_is_dropped() {
 }
 
 #[test]
-fn a_memory_longer_than_annotations_may_be_is_dropped() {
+fn memory_longer_than_annotations_is_dropped() {
     let long = json!("9".repeat(256 << 10));
     assert_eq!(to(BETA, &forged(&long, &json!(0))), beta());
 }

@@ -24,7 +24,7 @@ fn budget(version: &str, annotations: &Value, fields: &Value) -> Value {
 }
 
 #[test]
-fn annotations_are_fields_and_come_back_as_they_were_written() {
+fn annotations_become_fields_and_come_back() {
     for (annotations, fields) in [
         (
             json!({OPERATIONS: "DELETE, EVICT"}),

@@ -69,7 +69,7 @@ fn names_are_short_and_tags_are_there() {
 }
 
 #[test]
-fn a_digest_is_as_long_as_its_algorithm_says_and_in_lower_case() {
+fn digest_has_its_length_in_lower_case() {
     let digest = |algorithm: &str, digit: &str, length: usize| {
         format!("app@{algorithm}:{}", digit.repeat(length))
     };

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn of_a_node_image_only_what_decisions_read_is_kept() {
+fn node_image_keeps_only_what_decisions_read() {
     let metadata = json!({"name": "n1", "labels": {"zone": "a"}, "annotations": {"other": "x"}, "managedFields": [{}]});
     let pulls = json!({"desired": 2, "conditions": [{"type": "RuntimeReady", "status": "True"}]});
     for (status, desired) in [(json!(null), None), (pulls, Some(2))] {

@@ -169,7 +169,7 @@ fn fits_once_started_ignores_startup_taints() {
 }
 
 #[test]
-fn daemons_stay_on_nodes_that_are_away_and_run_on_cordoned_ones() {
+fn daemons_stay_on_absent_and_run_on_cordoned_nodes() {
     let of = |spec: Value, key: &str, effect: &str| {
         Placement::of_daemons(&json!({"spec": spec})).fit(&node(json!({}), taint(key, effect)))
     };
@@ -219,7 +219,7 @@ fn toleration_operator_decides_by_taint_value() {
 }
 
 #[test]
-fn a_new_daemon_tolerates_once_and_is_bound_to_its_node() {
+fn new_daemon_pod_tolerates_and_is_bound_to_its_node() {
     let mut pod = json!({"spec": {"tolerations": [{"key": "own"}], "affinity": {"podAffinity": {"x": 1}, "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": []}]}, "preferred": []}}}});
     tolerate_as_daemon(&mut pod);

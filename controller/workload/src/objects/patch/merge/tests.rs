@@ -75,7 +75,7 @@ fn merge_patch_has_only_changed_fields() {
 }
 
 #[test]
-fn a_patch_has_removed_fields_as_null_and_changed_lists_whole() {
+fn merge_patch_nulls_fields_and_replaces_lists() {
     let table = [
         (json!({"a": 1}), json!({"a": 1}), None),
         (

@@ -12,7 +12,7 @@ fn pod(init: &Value) -> Pod {
 }
 
 #[test]
-fn of_a_pods_init_containers_only_those_that_restart_are_kept() {
+fn only_restartable_init_containers_are_kept() {
     let limits = json!({"limits": {"cpu": "250m", "memory": 1024}});
     let mesh = json!({"name": "mesh", "image": "mesh:1", "restartPolicy": "Always", "resources": limits,
                           "env": [{"name": "A", "value": "1"}], "args": ["x"], "startupProbe": {"periodSeconds": 1}});

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::super::Pod;
 
 #[test]
-fn a_pod_is_pinned_to_the_one_node_that_its_affinity_names() {
+fn pod_is_pinned_to_the_node_of_its_affinity() {
     let pinned = |affinity: Value| {
         let pod: Pod =
             serde_json::from_value(json!({"metadata": {}, "spec": {"affinity": affinity}}))

@@ -39,7 +39,7 @@ fn stateful_workload_of_a_subset_keeps_its_spec() {
 }
 
 #[test]
-fn ordinals_are_read_where_the_spec_has_them_as_kubernetes_does() {
+fn ordinals_are_read_as_kubernetes_reads_them() {
     let read = |spec: Value| {
         let workload: StatefulWorkload =
             serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();

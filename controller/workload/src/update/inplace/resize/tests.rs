@@ -375,7 +375,7 @@ fn resize_is_exact_when_the_kubelet_reports_it() {
 }
 
 #[test]
-fn sidecar_is_resized_and_other_init_containers_are_not() {
+fn only_sidecar_init_containers_are_resized() {
     let container = |cpu: &str, policy: &str| {
         let mut container = restarting("mesh", [cpu, "1Gi", "", ""]);
         container["restartPolicy"] = json!(policy);
@@ -471,7 +471,7 @@ fn sidecar_is_resized_and_other_init_containers_are_not() {
 }
 
 #[test]
-fn update_of_a_sidecar_is_exact_when_the_sidecar_has_it() {
+fn sidecar_resize_is_exact_when_its_status_shows_it() {
     let requests = |cpu: &str| json!({"requests": {"cpu": cpu}});
     let pod = |spec: &str, status: &str| -> Pod {
         let of = |name: &str, resources: Value| json!({"name": name, "containerID": "c://1", "resources": resources});

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_ids_of_two_seeds_differ_and_those_of_one_do_not_repeat() {
+fn ids_differ_by_seed_and_do_not_repeat() {
     let ids = |seed| {
         fresh_ids(seed, BTreeSet::new())
             .take(1_000)

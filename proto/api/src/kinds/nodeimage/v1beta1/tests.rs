@@ -15,7 +15,7 @@ fn a_sandbox_config_beyond_the_maximum_is_refused() {
 }
 
 #[test]
-fn limits_out_of_bounds_are_the_default_or_the_maximum() {
+fn limits_out_of_bounds_become_default_or_maximum() {
     let asked = [None, Some(-5), Some(0), Some(7), Some(i32::MAX)];
     assert_eq!(asked.map(timeout_seconds), [600, 600, 600, 7, 3600]);
     assert_eq!(asked.map(backoff_limit), [3, 3, 0, 7, 100]);

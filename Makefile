@@ -30,8 +30,12 @@ demo: prerequisites
 bench: prerequisites
 	cargo build --workspace --release --bin berth-bench && $(BUILT)/release/berth-bench phases $(PHASES) && $(BUILT)/release/berth-bench sidecars && $(BUILT)/release/berth-bench daemonsets && $(BUILT)/release/berth-bench budgets && $(BUILT)/release/berth-bench nodes && $(BUILT)/release/berth-bench policies
 
+# Format, lints, and what `controller/kinds/tests/sources` refuses: words, long lines, rings of
+# imports, large files and folders.
 lint:
-	cargo fmt --all --check && cargo clippy --workspace --all-targets -- --deny warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- --deny warnings
+	cargo test --workspace --test sources
 
 # Each target of tests/fuzz for FUZZ_SECONDS. Needs a nightly compiler and cargo-fuzz. Keep an input
 # that makes a target fail in its corpus.

@@ -28,11 +28,8 @@ const COLUMNS: usize = 100;
 /// The most characters of a function's name.
 const NAME: usize = 60;
 
-/// How many lines there are with such words, comment lines that are longer, and longer names of
-/// functions. A number only gets smaller.
-const LINES_WITH_WORDS: usize = 242;
-const LONG_COMMENTS: usize = 0;
-const LONG_NAMES: usize = 512;
+/// Texts of others, which contain such a word.
+const ALLOWED: [&str; 1] = ["nobody:x:65534:65534:nobody:/:/bin/sh"];
 
 /// What is read, below the root: folders, and files beside them.
 const READ: [&str; 11] = [
@@ -78,7 +75,10 @@ fn lines() -> Vec<(String, String)> {
 }
 
 fn has_word(line: &str) -> bool {
-    let line = line.to_lowercase();
+    let mut line = line.to_lowercase();
+    for allowed in ALLOWED {
+        line = line.replace(allowed, "");
+    }
     let is_apart =
         |sign: Option<char>| !sign.is_some_and(|sign| sign.is_alphanumeric() || sign == '_');
     WORDS.iter().any(|word| {
@@ -103,19 +103,15 @@ fn has_long_name(line: &str) -> bool {
 fn sources_say_what_they_mean() {
     let lines = lines();
     assert!(lines.len() > 100_000, "{} lines read", lines.len());
-    for (what, is_it, most) in [
-        ("words", has_word as fn(&str) -> bool, LINES_WITH_WORDS),
-        ("long comments", is_long_comment, LONG_COMMENTS),
-        ("long names", has_long_name, LONG_NAMES),
+    for (what, is_it) in [
+        ("words", has_word as fn(&str) -> bool),
+        ("long comments", is_long_comment),
+        ("long names", has_long_name),
     ] {
         let found = lines.iter().filter(|(_, line)| is_it(line));
         let found: Vec<_> = found
             .map(|(place, line)| format!("{place}: {}", line.trim()))
             .collect();
-        let count = found.len();
-        assert!(
-            count <= most,
-            "{what}: {count} lines, at most {most}: {found:#?}"
-        );
+        assert!(found.is_empty(), "{what}: {found:#?}");
     }
 }

@@ -25,9 +25,9 @@
 //!
 //! Of the faults with one write or event each, every `BERTH_FAULTS_STRIDE`-th is tried; 1 tries
 //! all, and 1,4 all kills and every fourth of the others. By default one of a scenario is tried in
-//! each kind of world, and a scenario is killed at each write in one way. `BERTH_FAULTS_WORLDS` is the number of worlds with simulated
-//! nodes, by default the number of processors. `BERTH_CLUSTER` names a cluster with one node to
-//! use, instead of a new one.
+//! each kind of world, and a scenario is killed at each write in one way. `BERTH_FAULTS_WORLDS` is
+//! the number of worlds with simulated nodes, by default the number of processors. `BERTH_CLUSTER`
+//! names a cluster with one node to use, instead of a new one.
 
 mod broadcast_job;
 mod broken;

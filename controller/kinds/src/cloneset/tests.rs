@@ -344,7 +344,7 @@ fn two_tags_of_one_digest_wait_for_the_daemon() {
     assert!(
         plan.waiting[0]
             .reason
-            .contains("waits for its node's daemon"),
+            .contains("the daemon has yet to check"),
         "{:?}",
         plan.waiting
     );

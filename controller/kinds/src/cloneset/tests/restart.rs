@@ -84,7 +84,7 @@ fn plan_names_restarting_containers_and_its_wait() {
     let is_reported = |words: &str| waiting.iter().any(|waiting| waiting.reason.contains(words));
     assert!(
         is_reported(
-            "container main is still the one of before, and is to be restarted; the controller waits for its node's daemon"
+            "container main is still the one of before, and is to be restarted; the daemon has yet to check"
         ),
         "{waiting:?}"
     );

@@ -75,10 +75,7 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
             }
             Phase::Patched(state, Verdict::AskNode(why)) => {
                 steps.extend(before_proof(pod, state, opens_early, now));
-                plan.wait_for_pod(
-                    pod,
-                    format!("{why}; the controller waits for its node's daemon"),
-                );
+                plan.wait_for_pod(pod, format!("{why}; the daemon has yet to check"));
             }
             Phase::Draining if chosen.is_some() => steps.push(undo(scene, pod, now)),
             Phase::Draining | Phase::Idle => {}

@@ -47,9 +47,21 @@ spec:
     ),
 ];
 
-/// All pages one after the other; the error has the first command of each page that does not run.
-pub(crate) async fn each_command_of_a_page_runs_twice(case: &Case) -> Result<()> {
+/// The pages that a new user reads first.
+pub(crate) async fn each_command_of_readme_runs(case: &Case) -> Result<()> {
     let mut pages = pages::all()?;
+    pages.retain(|page| page.name.ends_with("README.md"));
+    ensure!(!pages.is_empty(), "there is no README");
+    run_all(case, pages).await
+}
+
+pub(crate) async fn each_command_of_a_page_runs_twice(case: &Case) -> Result<()> {
+    run_all(case, pages::all()?).await
+}
+
+/// Runs the pages and the chart's notes one after the other; the error has the first command of
+/// each page that does not run.
+async fn run_all(case: &Case, mut pages: Vec<Page>) -> Result<()> {
     let notes = case
         .blocking(|site| site.helm(&["get", "notes", RELEASE, "--namespace", NAMESPACE]))
         .await?;

@@ -9,14 +9,14 @@ use berth_webhook::places;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage};
+use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage, helm};
 
 /// The output of `helm template` with these values; it needs no cluster.
-fn rendered(stage: &Stage, values: &[&str]) -> Result<String> {
-    rendered_from(stage, CHART, values)
+fn rendered(values: &[&str]) -> Result<String> {
+    rendered_from(CHART, values)
 }
 
-fn rendered_from(stage: &Stage, chart: &str, values: &[&str]) -> Result<String> {
+fn rendered_from(chart: &str, values: &[&str]) -> Result<String> {
     let mut arguments = vec![
         "template",
         "berth",
@@ -27,26 +27,27 @@ fn rendered_from(stage: &Stage, chart: &str, values: &[&str]) -> Result<String> 
         "1.34",
     ];
     arguments.extend(values.iter().flat_map(|value| ["--set", *value]));
-    stage.helm(&arguments)
+    helm(&arguments)
 }
 
-fn refusal(stage: &Stage, values: &[&str]) -> Result<String> {
-    match rendered(stage, values) {
+fn refusal(values: &[&str]) -> Result<String> {
+    match rendered(values) {
         Ok(_) => anyhow::bail!("{values:?} was accepted"),
         Err(error) => Ok(error.to_string()),
     }
 }
 
+/// Applies the manifests as a dry run of the apiserver.
+fn dry_run(stage: &Stage, manifests: &str) -> Result<String> {
+    let arguments = ["apply", "--dry-run=server", "--filename=-"];
+    stage.kubectl(&arguments, Some(manifests))
+}
+
 #[test]
-fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
+fn apiserver_accepts_the_chart_and_its_reinstall() -> Result<()> {
     let stage = Stage::bare()?;
-    stage.helm(&["lint", CHART, "--strict", "--set", REGISTRY])?;
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
-    let manifests = rendered(&stage, &[REGISTRY])?;
-    let applied = stage.kubectl(
-        &["apply", "--dry-run=server", "--filename=-"],
-        Some(&manifests),
-    )?;
+    let applied = dry_run(&stage, &rendered(&[REGISTRY])?)?;
     for name in KINDS
         .iter()
         .map(Kind::crd)
@@ -63,27 +64,21 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
         "daemon.imageStore=",
         "controller.replicas=0",
     ];
-    stage.kubectl(
-        &["apply", "--dry-run=server", "--filename=-"],
-        Some(&rendered(&stage, &other)?),
-    )?;
+    dry_run(&stage, &rendered(&other)?)?;
+    dry_run(&stage, &hardened()?)?;
+    each_pinning_is_accepted(&stage)?;
+    uninstall_keeps_objects_and_reinstall_adopts_them(&stage)
+}
 
-    let webhook = "kind: MutatingWebhookConfiguration\nmetadata:\n  name: kruise-mutating-webhook-configuration";
-    ensure!(
-        manifests.contains(webhook)
-            && !manifests.contains("failurePolicy: Fail\n    timeoutSeconds"),
-        "no webhook for pods yet"
-    );
+fn each_pinning_is_accepted(stage: &Stage) -> Result<()> {
     let mut versions = vec![
         "--kube-version=1.34",
         "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy",
     ];
     // Where both are served, as on request from Kubernetes 1.36 on, v1beta1 is deprecated.
+    let group = ["get", "--raw", "/apis/admissionregistration.k8s.io/v1"];
     if stage
-        .kubectl(
-            &["get", "--raw", "/apis/admissionregistration.k8s.io/v1"],
-            None,
-        )?
+        .kubectl(&group, None)?
         .contains("\"MutatingAdmissionPolicy\"")
     {
         versions.push("--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy");
@@ -104,13 +99,13 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
             "controller.customResourceEnable=CloneSet\\,StatefulSet",
             "controller.featureGates=PodWebhook=false",
         ] {
-            let manifests = stage.helm(&[&arguments[..], &["--set", unused]].concat())?;
+            let manifests = helm(&[&arguments[..], &["--set", unused]].concat())?;
             ensure!(
                 !manifests.contains(right),
                 "{by}, {unused}: a right to mutating webhooks is left"
             );
         }
-        let manifests = stage.helm(&arguments)?;
+        let manifests = helm(&arguments)?;
         ensure!(
             manifests.contains(right),
             "{by}: no right to what SidecarSets need"
@@ -119,18 +114,32 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
             manifests.contains("kind: MutatingAdmissionPolicy\n") == (by == "policy"),
             "{by}"
         );
-        stage.kubectl(
-            &["apply", "--dry-run=server", "--filename=-"],
-            Some(&manifests),
-        )?;
+        dry_run(stage, &manifests)?;
     }
+    Ok(())
+}
+
+#[test]
+fn manifests_leave_bundles_and_pod_webhooks_open() -> Result<()> {
+    helm(&["lint", CHART, "--strict", "--set", REGISTRY])?;
+    let manifests = rendered(&[REGISTRY])?;
+    let webhook = "kind: MutatingWebhookConfiguration\nmetadata:\n  name: kruise-mutating-webhook-configuration";
+    ensure!(
+        manifests.contains(webhook)
+            && !manifests.contains("failurePolicy: Fail\n    timeoutSeconds"),
+        "no webhook for pods yet"
+    );
     ensure!(
         !manifests.contains("caBundle:"),
         "a caBundle in a manifest is taken away by the next upgrade"
     );
     let keep = manifests.matches("helm.sh/resource-policy: keep").count();
     ensure!(keep == KINDS.len(), "{keep} objects are kept on uninstall");
+    Ok(())
+}
 
+#[test]
+fn refused_values_get_a_helpful_error() -> Result<()> {
     for (values, says) in [
         (vec![], "make images REGISTRY="),
         (vec!["image.registry=https://registry.test"], "no scheme"),
@@ -208,7 +217,7 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
             "crdGroups",
         ),
     ] {
-        let error = refusal(&stage, &values)?;
+        let error = refusal(&values)?;
         ensure!(
             error.contains(says),
             "{values:?}: {error:?} does not say {says:?}"
@@ -219,7 +228,6 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
 
 #[test]
 fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
-    let stage = Stage::bare()?;
     let (budget, distributed) = ("PodUnavailableBudget", "DistributedPodDisruptionBudget");
     let no_deletions = "PodUnavailableBudgetDeleteGate=false";
     let also = |gate: &str| format!("{no_deletions}\\,{gate}");
@@ -248,7 +256,7 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
     ] {
         let kinds = format!("controller.customResourceEnable={kinds}");
         let gates = format!("controller.featureGates={gates}");
-        let manifests = rendered(&stage, &[REGISTRY, "podPinning.by=none", &kinds, &gates])?;
+        let manifests = rendered(&[REGISTRY, "podPinning.by=none", &kinds, &gates])?;
         let found = manifests.contains("\n  name: kruise-budget-webhook-configuration\n");
         ensure!(found == is_there, "{kinds} {gates}: {found}");
         let has_right = manifests.contains("resourceNames: [kruise-budget-webhook-configuration]");
@@ -262,7 +270,6 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
 
 #[test]
 fn deletion_protection_comes_with_beta_gates() -> Result<()> {
-    let stage = Stage::bare()?;
     let beta_without = "AllBeta=true\\,ResourcesDeletionProtection=false";
     for (gates, is_there) in [
         ("", false),
@@ -271,7 +278,7 @@ fn deletion_protection_comes_with_beta_gates() -> Result<()> {
         (beta_without, false),
     ] {
         let gates = format!("controller.featureGates={gates}");
-        let found = rendered(&stage, &[REGISTRY, &gates])?
+        let found = rendered(&[REGISTRY, &gates])?
             .contains("\n  name: kruise-deletion-protection-values\n");
         ensure!(found == is_there, "{gates}: {found}");
     }
@@ -280,7 +287,6 @@ fn deletion_protection_comes_with_beta_gates() -> Result<()> {
 
 #[test]
 fn eviction_right_needs_sidecar_sets() -> Result<()> {
-    let stage = Stage::bare()?;
     for (kinds, is_there) in [
         ("", true),
         ("SidecarSet", true),
@@ -288,7 +294,7 @@ fn eviction_right_needs_sidecar_sets() -> Result<()> {
         ("CloneSet", false),
     ] {
         let kinds = format!("controller.customResourceEnable={kinds}");
-        let manifests = rendered(&stage, &[REGISTRY, &kinds])?;
+        let manifests = rendered(&[REGISTRY, &kinds])?;
         let found = manifests.contains("resources: [pods/eviction]\n    verbs: [create]\n");
         ensure!(found == is_there, "{kinds}: {found}");
     }
@@ -327,7 +333,6 @@ fn pod_resources(policy: &Value) -> Vec<String> {
 /// The apiserver reads both pods for each policy that matches, before it knows the user.
 #[test]
 fn policies_match_no_pod_resource_without_need() -> Result<()> {
-    let stage = Stage::bare()?;
     let versions = "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy";
     let found = |values: &[&str]| -> Result<BTreeMap<String, Vec<String>>> {
         let head = [
@@ -341,7 +346,7 @@ fn policies_match_no_pod_resource_without_need() -> Result<()> {
             versions,
         ];
         let values: Vec<_> = values.iter().flat_map(|value| ["--set", *value]).collect();
-        let manifests = stage.helm(&[&head[..], &values].concat())?;
+        let manifests = helm(&[&head[..], &values].concat())?;
         let policies = manifests
             .split("\n---\n")
             .filter(|text| text.contains("AdmissionPolicy\n"));
@@ -398,10 +403,19 @@ fn host_paths(manifests: &str) -> Vec<&str> {
         .collect()
 }
 
+const K3S: &str = "daemon.criSocket=/var/run/k3s/containerd/containerd.sock";
+
+/// The chart with a digest, another socket and closed networks.
+fn hardened() -> Result<String> {
+    let digests = format!("image.digests.daemon=sha256:{}", "0a".repeat(32));
+    let network = "networkPolicy.apiserverCIDRs={10.0.0.0/28,fd00::/64}";
+    let scrape = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=metrics";
+    rendered(&[REGISTRY, &digests, K3S, network, scrape])
+}
+
 #[test]
 fn hardening_values_render_the_expected_manifests() -> Result<()> {
-    let stage = Stage::bare()?;
-    let plain = rendered(&stage, &[REGISTRY])?;
+    let plain = rendered(&[REGISTRY])?;
     ensure!(
         plain.contains("priorityClassName: system-cluster-critical"),
         "the controller has no priority"
@@ -428,15 +442,12 @@ fn hardening_values_render_the_expected_manifests() -> Result<()> {
         "an image without a digest has its tag"
     );
 
-    let without = rendered(
-        &stage,
-        &[
-            REGISTRY,
-            "validatingWebhook.install=false",
-            "podPinning.by=none",
-            "controller.featureGates=PodWebhook=false",
-        ],
-    )?;
+    let without = rendered(&[
+        REGISTRY,
+        "validatingWebhook.install=false",
+        "podPinning.by=none",
+        "controller.featureGates=PodWebhook=false",
+    ])?;
     ensure!(
         !without.contains("webhookconfigurations"),
         "a right to webhook configurations is left"
@@ -452,11 +463,7 @@ fn hardening_values_render_the_expected_manifests() -> Result<()> {
     }
 
     let digest = format!("sha256:{}", "0a".repeat(32));
-    let digests = format!("image.digests.daemon={digest}");
-    let socket = "daemon.criSocket=/var/run/k3s/containerd/containerd.sock";
-    let network = "networkPolicy.apiserverCIDRs={10.0.0.0/28,fd00::/64}";
-    let scrape = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=metrics";
-    let hard = rendered(&stage, &[REGISTRY, &digests, socket, network, scrape])?;
+    let hard = hardened()?;
     ensure!(
         hard.contains(&format!("registry.test/berth/berth-daemon@{digest}")),
         "the digest is not used"
@@ -470,17 +477,15 @@ fn hardening_values_render_the_expected_manifests() -> Result<()> {
         "{:?}",
         host_paths(&hard)
     );
-    stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
-    stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&hard))?;
 
     // The network namespaces below /run show which leases of the plugin are in use.
-    let with_cni = rendered(&stage, &[REGISTRY, socket, "cni.install=true"])?;
+    let with_cni = rendered(&[REGISTRY, K3S, "cni.install=true"])?;
     ensure!(
         host_paths(&with_cni).contains(&"/run"),
         "{:?}",
         host_paths(&with_cni)
     );
-    let none = rendered(&stage, &[REGISTRY, "controller.priorityClassName="]);
+    let none = rendered(&[REGISTRY, "controller.priorityClassName="]);
     ensure!(
         !none?.contains("system-cluster-critical"),
         "an empty priority class is a class"
@@ -490,53 +495,24 @@ fn hardening_values_render_the_expected_manifests() -> Result<()> {
 
 /// The ports of each NetworkPolicy that is rendered, with the peers that may reach them: `null` if
 /// all peers may.
-fn reached(stage: &Stage, values: &[&str]) -> Result<Value> {
-    let (policies, mut ports) = (TempDir::new()?, serde_json::Map::new());
-    let only = rendered(stage, &[&[REGISTRY], values].concat())?;
-    let documents = only
+fn reached(values: &[&str]) -> Result<Value> {
+    let mut ports = serde_json::Map::new();
+    let manifests = rendered(&[&[REGISTRY], values].concat())?;
+    let policies = manifests
         .split("\n---\n")
         .filter(|document| document.contains("\nkind: NetworkPolicy\n"));
-    std::fs::write(
-        policies.path().join("all.yaml"),
-        documents.collect::<Vec<_>>().join("\n---\n"),
-    )?;
-    let file = policies.path().join("all.yaml");
-    if std::fs::metadata(&file)?.len() == 0 {
-        return Ok(json!({}));
-    }
-    let file = file
-        .to_str()
-        .context("the file has a name that is no text")?;
-    let list = stage.kubectl(
-        &[
-            "create",
-            "--dry-run=client",
-            "--output=json",
-            "--filename",
-            file,
-        ],
-        None,
-    )?;
-    for policy in serde_json::Deserializer::from_str(&list).into_iter::<Value>() {
+    for policy in policies.map(serde_saphyr::from_str::<Value>) {
         let policy = policy?;
-        let all = if policy["kind"] == "List" {
-            policy["items"].as_array().cloned().unwrap_or_default()
-        } else {
-            vec![policy]
-        };
-        for policy in all {
-            ensure!(
-                policy["spec"]["policyTypes"] == json!(["Ingress"]),
-                "{policy}"
-            );
-            let component =
-                policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
-                    .as_str()
-                    .unwrap_or_default();
-            for rule in policy["spec"]["ingress"].as_array().into_iter().flatten() {
-                let port = rule["ports"][0]["port"].as_str().unwrap_or_default();
-                ports.insert(format!("{component}/{port}"), rule["from"].clone());
-            }
+        ensure!(
+            policy["spec"]["policyTypes"] == json!(["Ingress"]),
+            "{policy}"
+        );
+        let component = policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+            .as_str()
+            .unwrap_or_default();
+        for rule in policy["spec"]["ingress"].as_array().into_iter().flatten() {
+            let port = rule["ports"][0]["port"].as_str().unwrap_or_default();
+            ports.insert(format!("{component}/{port}"), rule["from"].clone());
         }
     }
     Ok(Value::Object(ports))
@@ -544,7 +520,6 @@ fn reached(stage: &Stage, values: &[&str]) -> Result<Value> {
 
 #[test]
 fn network_policies_allow_only_what_values_name() -> Result<()> {
-    let stage = Stage::bare()?;
     let pods = |component: &str| {
         let labels =
             json!({"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": component});
@@ -565,10 +540,10 @@ fn network_policies_allow_only_what_values_name() -> Result<()> {
         let expected = json!({
             "controller/webhook": webhook, "controller/grpc": [pods("daemon")], "controller/metrics": metrics, "daemon/http": http,
         });
-        let found = reached(&stage, &values)?;
+        let found = reached(&values)?;
         ensure!(found == expected, "{values:?}: {found}, not {expected}");
     }
-    ensure!(reached(&stage, &["networkPolicy.enabled=false"])? == json!({}));
+    ensure!(reached(&["networkPolicy.enabled=false"])? == json!({}));
     Ok(())
 }
 
@@ -590,7 +565,7 @@ fn chart_with_first_values() -> Result<TempDir> {
 
 #[test]
 fn first_version_values_render_like_todays_defaults() -> Result<()> {
-    let (stage, first) = (Stage::bare()?, chart_with_first_values()?);
+    let first = chart_with_first_values()?;
     let chart = first
         .path()
         .to_str()
@@ -608,8 +583,8 @@ fn first_version_values_render_like_todays_defaults() -> Result<()> {
         vec![REGISTRY, "cni.install=true"],
         vec![REGISTRY, "networkPolicy.enabled=true"],
     ] {
-        let reused = rendered_from(&stage, chart, &values)?;
-        let today = rendered(&stage, &[&kept, &values[..]].concat())?;
+        let reused = rendered_from(chart, &values)?;
+        let today = rendered(&[&kept, &values[..]].concat())?;
         let differs = reused
             .lines()
             .zip(today.lines())
@@ -619,22 +594,15 @@ fn first_version_values_render_like_todays_defaults() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn uninstall_keeps_objects_and_reinstall_adopts_them() -> Result<()> {
-    let stage = Stage::with_chart()?;
+fn uninstall_keeps_objects_and_reinstall_adopts_them(stage: &Stage) -> Result<()> {
+    let install = ["install", "berth", CHART, "--namespace", NAMESPACE];
+    let install = [&install[..], &["--set", REGISTRY]].concat();
+    stage.helm(&install)?;
     let object = serde_json::to_string(&crate::stage::node_image("v1beta1", "kept", "1"))?;
     stage.kubectl(&["create", "--filename=-"], Some(&object))?;
     stage.helm(&["uninstall", "berth", "--namespace", NAMESPACE])?;
     stage.kubectl(&["get", "nodeimages.v1beta1.apps.kruise.io", "kept"], None)?;
-    stage.helm(&[
-        "install",
-        "berth",
-        CHART,
-        "--namespace",
-        NAMESPACE,
-        "--set",
-        REGISTRY,
-    ])?;
+    stage.helm(&install)?;
     stage.kubectl(&["get", "nodeimages.v1beta1.apps.kruise.io", "kept"], None)?;
     Ok(())
 }

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use berth_cluster::{Cluster, Options, Place, address};
+use berth_cluster::programs::Programs;
+use berth_cluster::{Cluster, Options, Place, Versions, address};
 use berth_webhook::{Config, Handle, PodIdentity, Readiness};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{
@@ -14,6 +16,7 @@ use kube::api::{
 };
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -57,19 +60,42 @@ impl Stage {
             "--set",
             values,
         ])?;
-        // Without it every pod is refused.
-        stage.kubectl(
-            &[
-                "wait",
-                "--for=create",
-                "serviceaccount/default",
-                "--timeout=120s",
-                "-n",
-                NAMESPACE,
-            ],
-            None,
-        )?;
+        stage.account(NAMESPACE)?;
         Ok(stage)
+    }
+
+    /// The stage of the tests that leave the chart's objects unchanged: each works in namespaces
+    /// of its own. The stage ends when the last test returns its reference.
+    pub(crate) fn shared() -> Result<Arc<Self>> {
+        static SHARED: Mutex<Weak<Stage>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock();
+        if let Some(stage) = shared.upgrade() {
+            return Ok(stage);
+        }
+        let stage = Arc::new(Self::with_values(&format!("{REGISTRY},clusters.name=red"))?);
+        *shared = Arc::downgrade(&stage);
+        Ok(stage)
+    }
+
+    /// Upgrades the chart to these values and the defaults.
+    pub(crate) fn upgrade(&self, values: &[&str]) -> Result<()> {
+        let mut arguments = vec!["upgrade", "berth", CHART, "--namespace", NAMESPACE];
+        let values = [&[REGISTRY], values].concat();
+        arguments.extend(values.iter().flat_map(|value| ["--set", *value]));
+        self.helm(&arguments).map(drop)
+    }
+
+    /// Waits for a namespace's service account, because the apiserver refuses pods without one.
+    pub(crate) fn account(&self, namespace: &str) -> Result<()> {
+        let account = ["wait", "--for=create", "serviceaccount/default"];
+        let options = ["--timeout=120s", "--namespace", namespace];
+        self.kubectl(&[account, options].concat(), None).map(drop)
+    }
+
+    /// Creates a namespace in which pods can be created.
+    pub(crate) fn namespace(&self, name: &str) -> Result<()> {
+        self.kubectl(&["create", "namespace", name], None)?;
+        self.account(name)
     }
 
     pub(crate) fn bare() -> Result<Self> {
@@ -108,29 +134,23 @@ impl Stage {
 
     /// Runs a program inside the cluster's network, even if the caller is outside.
     fn program(&self, name: &str, arguments: &[&str], input: Option<&str>) -> Result<String> {
-        let mut command = self
-            .cluster
-            .command(Place::ControlPlane, self.cluster.programs().path(name))?;
+        let program = self.cluster.programs().path(name);
+        let mut command = self.cluster.command(Place::ControlPlane, program)?;
         command
             .env("KUBECONFIG", self.directory.path().join(KUBECONFIG))
-            .args(arguments);
-        command.env("KUBECACHEDIR", self.directory.path().join("cache"));
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot run {command:?}"))?;
-        child
-            .stdin
-            .take()
-            .context("no standard input")?
-            .write_all(input.unwrap_or_default().as_bytes())?;
-        let output = child.wait_with_output()?;
-        let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{name} {arguments:?}: {error}");
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            .env("KUBECACHEDIR", self.directory.path().join("cache"));
+        output(command, name, arguments, input)
+    }
+
+    /// Deletes the pods of all replicas, and waits for the end of their early endpoints.
+    pub(crate) fn remove_replicas(&self) -> Result<()> {
+        let on_node = format!("--field-selector=spec.nodeName={NODE}");
+        let pods = ["delete", "pods", &on_node, "--grace-period=0", "--force"];
+        self.kubectl(&[&pods[..], &["--namespace", NAMESPACE]].concat(), None)?;
+        let slices = ["wait", "--for=delete", "endpointslices", "--timeout=120s"];
+        let early = ["-l", EARLY_ENDPOINTS, "--namespace", NAMESPACE];
+        self.kubectl(&[&slices[..], &early].concat(), None)?;
+        Ok(())
     }
 
     /// Runs the work in a place where the apiserver can reach it.
@@ -177,6 +197,41 @@ impl Stage {
 
 pub(crate) const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/berth");
 pub(crate) const REGISTRY: &str = "image.registry=registry.test/berth";
+
+/// Selects the EndpointSlices of replicas that Kubernetes does not call ready yet.
+pub(crate) const EARLY_ENDPOINTS: &str = "endpointslice.kubernetes.io/managed-by=berth-controller";
+
+/// Runs helm without a cluster.
+pub(crate) fn helm(arguments: &[&str]) -> Result<String> {
+    let programs = Programs::ready(Versions::asked()?)?;
+    output(Command::new(programs.path("helm")), "helm", arguments, None)
+}
+
+/// The standard output of a program; its standard error is the error.
+fn output(
+    mut command: Command,
+    name: &str,
+    arguments: &[&str],
+    input: Option<&str>,
+) -> Result<String> {
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    child
+        .stdin
+        .take()
+        .context("no standard input")?
+        .write_all(input.unwrap_or_default().as_bytes())?;
+    let output = child.wait_with_output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} {arguments:?}: {error}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
 
 /// A replica, and the part of a kubelet that it needs: its node lives, and its pod is ready when
 /// the replica is.

@@ -14,8 +14,8 @@ use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use crate::policy::{refused, trial};
-use crate::stage::{CHART, LONG, NAMESPACE, REGISTRY, Replica, Stage, config, until};
+use crate::admission::{refused, trial};
+use crate::stage::{LONG, NAMESPACE, REGISTRY, Replica, Stage, config, until};
 
 const LABEL: &str = "policy.kruise.io/delete-protection";
 const GATES: &str = "controller.featureGates=ResourcesDeletionProtection=true\\,DeletionProtectionForCRDCascadingGate=true";
@@ -33,20 +33,7 @@ impl Objects<'_> {
     fn namespace(&self, name: &str, protection: Option<&str>) -> Result<()> {
         let labels = protection.map(|value| json!({LABEL: value}));
         self.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}))?;
-        let account = "serviceaccount/default";
-        self.0
-            .kubectl(
-                &[
-                    "wait",
-                    "--for=create",
-                    account,
-                    "--timeout=120s",
-                    "-n",
-                    name,
-                ],
-                None,
-            )
-            .map(drop)
+        self.0.account(name)
     }
 
     /// Sets the phase of a pod, as a kubelet would.
@@ -523,36 +510,14 @@ async fn without_an_answer(stage: &Stage, admin: &Client) -> Result<()> {
     );
 
     let gate = "controller.featureGates=ResourcesDeletionProtection=true";
-    stage.helm(&[
-        "upgrade",
-        "berth",
-        CHART,
-        "--namespace",
-        NAMESPACE,
-        "--set",
-        REGISTRY,
-        "--set",
-        gate,
-    ])?;
+    stage.upgrade(&[gate])?;
     until("the policy is the new one", async || {
         let says = "the feature gate DeletionProtectionForCRDCascadingGate is off";
         refused("a kind", delete_definition(admin, "other.org").await, says)
     })
     .await?;
     let install = "validatingWebhook.install=false";
-    stage.helm(&[
-        "upgrade",
-        "berth",
-        CHART,
-        "--namespace",
-        NAMESPACE,
-        "--set",
-        REGISTRY,
-        "--set",
-        gate,
-        "--set",
-        install,
-    ])?;
+    stage.upgrade(&[gate, install])?;
     until("the policy is the new one again", async || {
         refused(
             "a namespace",

@@ -5,7 +5,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use crate::policy::{refused, trial};
+use crate::admission::{refused, trial};
 use crate::stage::{Stage, until};
 
 fn job(name: &str, completion: &Value) -> Result<DynamicObject> {
@@ -18,16 +18,16 @@ fn job(name: &str, completion: &Value) -> Result<DynamicObject> {
 
 #[test]
 fn controller_token_pauses_jobs_and_deletes_by_ttl() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("jobs")?;
     stage.run(async |admin| {
         let of = ApiResource::from_gvk(&GroupVersionKind::gvk(
             "apps.kruise.io",
             "v1beta1",
             "BroadcastJob",
         ));
-        let by_hand: Api<DynamicObject> = Api::namespaced_with(admin, "default", &of);
-        let manager: Api<DynamicObject> =
-            Api::namespaced_with(stage.manager().await?, "default", &of);
+        let by_hand: Api<DynamicObject> = Api::namespaced_with(admin, "jobs", &of);
+        let manager: Api<DynamicObject> = Api::namespaced_with(stage.manager().await?, "jobs", &of);
         let create = PostParams::default();
         by_hand.create(&create, &job("stays", &json!({}))?).await?;
         by_hand

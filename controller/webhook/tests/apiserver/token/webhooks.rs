@@ -12,7 +12,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::{refused, trial};
+use crate::admission::{refused, trial};
 use crate::stage::{Stage, until};
 
 const MUTATING: &str = "kruise-mutating-webhook-configuration";
@@ -42,18 +42,8 @@ fn entry(fields: &Value) -> Result<Patch<Value>> {
     Ok(Patch::Merge(json!({"webhooks": [entry]})))
 }
 
-#[test]
-fn controller_token_writes_rules_for_own_service_only() -> Result<()> {
-    let stage = Stage::with_chart()?;
-    stage.kubectl(
-        &[
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-        ],
-        None,
-    )?;
+pub(crate) fn own_rules(stage: &Stage) -> Result<()> {
+    stage.account("default")?;
     stage.run(async |admin| {
         let manager = stage.manager().await?;
         let write = PatchParams::default();

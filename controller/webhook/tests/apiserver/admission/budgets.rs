@@ -9,7 +9,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 
-use crate::policy::refused;
+use crate::admission::refused;
 use crate::stage::{NAMESPACE, Stage, until};
 
 fn native(name: &str, owner: &Value) -> Result<PodDisruptionBudget> {
@@ -39,11 +39,12 @@ fn merge(body: Value) -> Patch<Value> {
 
 #[test]
 fn controller_token_writes_only_owned_native_budgets() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("native-budgets")?;
     stage.run(async |admin| {
         let manager = stage.manager().await?;
-        let by_hand = Api::<PodDisruptionBudget>::namespaced(admin.clone(), "default");
-        let own = Api::<PodDisruptionBudget>::namespaced(manager.clone(), "default");
+        let by_hand = Api::<PodDisruptionBudget>::namespaced(admin.clone(), "native-budgets");
+        let own = Api::<PodDisruptionBudget>::namespaced(manager.clone(), "native-budgets");
         let (create, write) = (PostParams::default(), PatchParams::default());
         let trial = PostParams {
             dry_run: true,
@@ -113,7 +114,7 @@ fn controller_token_writes_only_owned_native_budgets() -> Result<()> {
         ));
         let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1});
         let budget = DynamicObject::new("ours", &resource).data(json!({"spec": spec}));
-        let budget = Api::<DynamicObject>::namespaced_with(admin, "default", &resource)
+        let budget = Api::<DynamicObject>::namespaced_with(admin, "native-budgets", &resource)
             .create(&create, &budget)
             .await?;
         let mut ours = owner("PodUnavailableBudget", "ours");
@@ -142,7 +143,8 @@ fn controller_token_writes_only_owned_native_budgets() -> Result<()> {
 /// protects it.
 #[test]
 fn protected_namespaces_refuse_objects_needing_writes() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("unprotected")?;
     stage.run(async |admin| {
         let trial = PostParams {
             dry_run: true,
@@ -187,9 +189,15 @@ fn protected_namespaces_refuse_objects_needing_writes() -> Result<()> {
                 })
                 .await?;
             }
-            create("default", version, kind, annotations.clone(), spec.clone())
-                .await
-                .context("elsewhere")?;
+            create(
+                "unprotected",
+                version,
+                kind,
+                annotations.clone(),
+                spec.clone(),
+            )
+            .await
+            .context("elsewhere")?;
         }
         Ok(())
     })
@@ -197,19 +205,11 @@ fn protected_namespaces_refuse_objects_needing_writes() -> Result<()> {
 
 #[test]
 fn controller_token_releases_pods_by_hash_label_only() -> Result<()> {
-    let stage = Stage::with_chart()?;
-    stage.kubectl(
-        &[
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-        ],
-        None,
-    )?;
+    let stage = Stage::shared()?;
+    stage.namespace("released")?;
     stage.run(async |admin| {
-        let by_hand = Api::<Pod>::namespaced(admin, "default");
-        let own = Api::<Pod>::namespaced(stage.manager().await?, "default");
+        let by_hand = Api::<Pod>::namespaced(admin, "released");
+        let own = Api::<Pod>::namespaced(stage.manager().await?, "released");
         let pod = |name: &str, labels: Value, owners: Value, surge: &str| -> Result<Pod> {
             let annotations = json!({"apps.kruise.io/surge-on-eviction": surge});
             Ok(serde_json::from_value(json!({

@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::{refused, trial};
+use crate::admission::{refused, trial};
 use crate::stage::{Stage, until};
 
 /// The cluster has a class already, which is the default and lets no claim grow.
@@ -94,14 +94,15 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn claim_template_grows_only_if_class_allows_it() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("claims")?;
     stage.run(async |admin| {
         let classes: Api<StorageClass> = Api::all(admin.clone());
         for (name, allows) in [("slow", false), ("fast", true)] {
             classes.create(&PostParams::default(), &serde_json::from_value(class(name, allows))?).await?;
         }
         let gvk = GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "StatefulSet");
-        let sets: Api<DynamicObject> = Api::namespaced_with(admin.clone(), "default", &ApiResource::from_gvk(&gvk));
+        let sets: Api<DynamicObject> = Api::namespaced_with(admin.clone(), "claims", &ApiResource::from_gvk(&gvk));
         let create = async |name: &str, strategy: &str, templates: &Value| {
             sets.create(&PostParams::default(), &serde_json::from_value(set(name, strategy, templates)).unwrap()).await
         };

@@ -14,8 +14,8 @@ use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::policy_controller::Caller;
-use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage, until};
+use crate::admission::controller::Caller;
+use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage, helm, until};
 
 /// API group, resource and verb.
 type Right = (String, String, String);
@@ -144,8 +144,8 @@ impl Rows<'_> {
 
 /// The rights to write in the ClusterRole and the Role of the controller's account, as the chart
 /// renders them.
-fn rights(stage: &Stage) -> Result<BTreeSet<Right>> {
-    let manifests = stage.helm(&[
+fn rights() -> Result<BTreeSet<Right>> {
+    let manifests = helm(&[
         "template",
         "berth",
         CHART,
@@ -198,27 +198,9 @@ fn rights(stage: &Stage) -> Result<BTreeSet<Right>> {
 
 #[test]
 fn each_right_to_write_is_bound_by_a_row() -> Result<()> {
-    let stage = Stage::with_chart()?;
-    stage.kubectl(
-        &[
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-        ],
-        None,
-    )?;
-    stage.kubectl(
-        &[
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-            "-n",
-            "kube-system",
-        ],
-        None,
-    )?;
+    let stage = Stage::shared()?;
+    stage.account("default")?;
+    stage.account("kube-system")?;
     stage.run(async |admin| {
         let world = world::world(&admin).await?;
         let mut rows = Vec::new();
@@ -235,7 +217,7 @@ fn each_right_to_write_is_bound_by_a_row() -> Result<()> {
             .map(|row| row.right.clone())
             .chain(unbound)
             .collect();
-        let rights = rights(&stage)?;
+        let rights = rights()?;
         let lacking: Vec<_> = rights.difference(&known).collect();
         ensure!(
             lacking.is_empty(),

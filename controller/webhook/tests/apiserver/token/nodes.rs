@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::{refused, trial};
-use crate::stage::{REGISTRY, Stage, until};
+use crate::admission::{refused, trial};
+use crate::stage::{Stage, until};
 
 const OURS: &str = "apps.kruise.io/images-not-ready";
 const AT_STARTUP: &str = "startup-taint.cluster-autoscaler.kubernetes.io/images-not-ready";
@@ -106,9 +106,7 @@ fn thefts(all: &[Value]) -> Vec<(&'static str, Patch<Value>)> {
     ]
 }
 
-#[test]
-fn controller_token_removes_only_image_taints() -> Result<()> {
-    let stage = Stage::with_chart()?;
+pub(crate) fn only_image_taints(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
         let (by_hand, manager) = (
             Api::<Node>::all(admin),
@@ -161,7 +159,7 @@ fn controller_token_removes_only_image_taints() -> Result<()> {
             &[
                 "create",
                 "clusterrolebinding",
-                "careless",
+                "careless-controller",
                 "--clusterrole=cluster-admin",
                 binding,
             ],
@@ -191,9 +189,8 @@ fn controller_token_removes_only_image_taints() -> Result<()> {
     })
 }
 
-#[test]
-fn without_the_value_the_controller_has_no_right_to_write_nodes() -> Result<()> {
-    let stage = Stage::with_values(&format!("{REGISTRY},joiningNodes.takeTaint=false"))?;
+/// Without the value `joiningNodes.takeTaint` the controller has no right to write nodes.
+pub(crate) fn no_taints(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
         let (by_hand, manager) = (
             Api::<Node>::all(admin),
@@ -208,6 +205,8 @@ fn without_the_value_the_controller_has_no_right_to_write_nodes() -> Result<()> 
                 .patch("joins", &PatchParams::default(), &taints(&[]))
                 .await,
             "cannot patch",
-        )
+        )?;
+        by_hand.delete("joins", &DeleteParams::default()).await?;
+        Ok(())
     })
 }

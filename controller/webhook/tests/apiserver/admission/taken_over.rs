@@ -4,11 +4,11 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::policy_controller::Caller;
+use crate::admission::controller::Caller;
 use crate::stage::{Stage, until};
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
-const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const PODS: &str = "/api/v1/namespaces/taken-over-pods/pods";
+const CLAIMS: &str = "/api/v1/namespaces/taken-over-claims/persistentvolumeclaims";
 
 fn owner(version: &str, kind: &str, uid: &Value) -> Value {
     json!([{"apiVersion": format!("apps.kruise.io/{version}"), "kind": kind, "name": "web", "uid": uid, "controller": true}])
@@ -20,16 +20,8 @@ fn pod(name: &str, owners: &Value) -> Value {
 
 #[test]
 fn pods_of_predecessors_are_updated_in_place() -> Result<()> {
-    let stage = Stage::with_chart()?;
-    stage.kubectl(
-        &[
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-        ],
-        None,
-    )?;
+    let stage = Stage::shared()?;
+    stage.namespace("taken-over-pods")?;
     stage.run(async |admin| {
         let (admin, manager) = (Caller(admin), Caller(stage.manager().await?));
         for (plural, kind) in [("clonesets", "CloneSet"), ("statefulsets", "StatefulSet"), ("daemonsets", "DaemonSet")]
@@ -39,7 +31,7 @@ fn pods_of_predecessors_are_updated_in_place() -> Result<()> {
                 json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:2"}]}});
             let set = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "metadata": {"name": "web"},
                              "spec": {"selector": {"matchLabels": labels}, "template": template}});
-            let path = format!("/apis/apps.kruise.io/v1beta1/namespaces/default/{plural}");
+            let path = format!("/apis/apps.kruise.io/v1beta1/namespaces/taken-over-pods/{plural}");
             let set = until("the kind is served", async || Ok(admin.create(&path, &set).await?)).await?;
             let uid = &set["metadata"]["uid"];
             // OpenKruise names v1alpha1 or v1beta1. Kubernetes' own workloads, deleted with
@@ -73,10 +65,11 @@ fn pods_of_predecessors_are_updated_in_place() -> Result<()> {
 
 #[test]
 fn claims_of_predecessors_grow() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("taken-over-claims")?;
     stage.run(async |admin| {
         let (admin, manager) = (Caller(admin), Caller(stage.manager().await?));
-        let class = json!({"metadata": {"name": "fast"}, "provisioner": "none.example/none", "allowVolumeExpansion": true});
+        let class = json!({"metadata": {"name": "growing"}, "provisioner": "none.example/none", "allowVolumeExpansion": true});
         admin.create("/apis/storage.k8s.io/v1/storageclasses", &class).await?;
         let set = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "StatefulSet", "name": "db", "uid": "gone"}]);
         for (name, metadata) in [
@@ -85,14 +78,14 @@ fn claims_of_predecessors_grow() -> Result<()> {
             ("data-db-2", json!({"finalizers": ["example.com/kept"], "ownerReferences": set})),
         ] {
             let size = json!({"storage": "1Mi"});
-            let reference = json!({"namespace": "default", "name": name});
+            let reference = json!({"namespace": "taken-over-claims", "name": name});
             let volume = json!({"metadata": {"name": name}, "spec": {
-                "capacity": size, "accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "claimRef": reference,
+                "capacity": size, "accessModes": ["ReadWriteOnce"], "storageClassName": "growing", "claimRef": reference,
                 "hostPath": {"path": "/tmp"},
             }});
             admin.create("/api/v1/persistentvolumes", &volume).await?;
             let mut claim = json!({"metadata": metadata, "spec": {
-                "accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "volumeName": name, "resources": {"requests": size},
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "growing", "volumeName": name, "resources": {"requests": size},
             }});
             claim["metadata"]["name"] = json!(name);
             admin.create(CLAIMS, &claim).await?;

@@ -6,8 +6,8 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use crate::policy::refused;
-use crate::policy_controller::Caller;
+use crate::admission::controller::Caller;
+use crate::admission::refused;
 use crate::stage::{Stage, until};
 
 fn state(name: &str, fields: &Value) -> Result<DynamicObject> {
@@ -29,11 +29,12 @@ fn state(name: &str, fields: &Value) -> Result<DynamicObject> {
 
 #[test]
 fn controller_token_writes_only_owned_pod_states() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("states")?;
     stage.run(async |admin| {
         let of = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"));
-        let by_hand: Api<DynamicObject> = Api::namespaced_with(admin, "default", &of);
-        let manager: Api<DynamicObject> = Api::namespaced_with(stage.manager().await?, "default", &of);
+        let by_hand: Api<DynamicObject> = Api::namespaced_with(admin, "states", &of);
+        let manager: Api<DynamicObject> = Api::namespaced_with(stage.manager().await?, "states", &of);
         let create = PostParams::default();
         let trial = PostParams { dry_run: true, ..create.clone() };
         let says = "PersistentPodStates that their workload, of their name, controls";
@@ -83,40 +84,31 @@ fn controller_token_writes_only_owned_pod_states() -> Result<()> {
 
 #[test]
 fn pinning_skips_system_pods_and_unlisted_annotations() -> Result<()> {
-    let stage = Stage::with_chart()?;
-    for namespace in ["default", "kube-system"] {
-        let wait = [
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-            "-n",
-            namespace,
-        ];
-        stage.kubectl(&wait, None)?;
-    }
+    let stage = Stage::shared()?;
+    stage.namespace("pinned")?;
+    stage.account("kube-system")?;
     stage.run(async |admin| {
         let admin = Caller(admin);
-        let mut object = json!(state("db", &json!({"/metadata/ownerReferences": []}))?);
+        let mut object = json!(state("pinned", &json!({"/metadata/ownerReferences": [], "/spec/targetRef/name": "pinned"}))?);
         object["spec"]["persistentPodAnnotations"] = json!([{"key": "listed"}]);
         let record = json!({"nodeName": "n", "nodeTopologyLabels": {"kubernetes.io/hostname": "n"},
                             "annotations": {"listed": "x", "unlisted": "x"}});
-        let status = json!({"status": {"observedGeneration": 1, "podStates": {"db-0": record}}});
+        let status = json!({"status": {"observedGeneration": 1, "podStates": {"pinned-0": record}}});
         let owner =
-            json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": true});
-        let pod = json!({"metadata": {"name": "db-0", "ownerReferences": [owner]},
+            json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "pinned", "uid": "u", "controller": true});
+        let pod = json!({"metadata": {"name": "pinned-0", "ownerReferences": [owner]},
                          "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
-        for namespace in ["default", "kube-system"] {
+        for namespace in ["pinned", "kube-system"] {
             let states = format!("/apis/apps.kruise.io/v1beta1/namespaces/{namespace}/persistentpodstates");
             until("PersistentPodStates are served", async || Ok(admin.create(&states, &object).await.map(drop)?))
                 .await?;
-            admin.merge(&format!("{states}/db/status"), &status).await?;
+            admin.merge(&format!("{states}/pinned/status"), &status).await?;
         }
         let made = async |namespace: &str| {
             admin.create(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &pod).await
         };
         until("the policy is in force", async || {
-            let pinned = made("default").await?;
+            let pinned = made("pinned").await?;
             ensure!(pinned["metadata"]["annotations"]["listed"] == "x", "{}", pinned["metadata"]);
             ensure!(pinned["metadata"]["annotations"]["unlisted"].is_null(), "{}", pinned["metadata"]);
             ensure!(pinned["spec"]["nodeSelector"]["kubernetes.io/hostname"] == "n", "{}", pinned["spec"]);
@@ -132,10 +124,11 @@ fn pinning_skips_system_pods_and_unlisted_annotations() -> Result<()> {
 
 #[test]
 fn one_object_holds_the_records_of_5000_pods() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("records")?;
     stage.run(async |admin| {
         let of = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"));
-        let states: Api<DynamicObject> = Api::namespaced_with(admin, "default", &of);
+        let states: Api<DynamicObject> = Api::namespaced_with(admin, "records", &of);
         states.create(&PostParams::default(), &state("db", &json!({}))?).await?;
         let record = |number: usize| {
             let node = format!("ip-10-20-{}-{}.eu-central-1.compute.internal", number / 250, number % 250);

@@ -7,18 +7,18 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::policy::refused;
+use crate::admission::refused;
 use crate::stage::{NAMESPACE, Stage, until};
 
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
-const CLONE_SETS: &str = "/apis/apps.kruise.io/v1beta1/namespaces/default/clonesets";
-const PODS: &str = "/api/v1/namespaces/default/pods";
-const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
-const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
-const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const JOBS: &str = "/apis/apps.kruise.io/v1beta1/namespaces/default/imagepulljobs";
+const CLONE_SETS: &str = "/apis/apps.kruise.io/v1beta1/namespaces/objects/clonesets";
+const PODS: &str = "/api/v1/namespaces/objects/pods";
+const CLAIMS: &str = "/api/v1/namespaces/objects/persistentvolumeclaims";
+const REVISIONS: &str = "/apis/apps/v1/namespaces/objects/controllerrevisions";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/objects/configmaps";
+const JOBS: &str = "/apis/apps.kruise.io/v1beta1/namespaces/objects/imagepulljobs";
 const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const INSTANCE: &str = "apps.kruise.io/cloneset-instance-id";
@@ -115,6 +115,7 @@ fn revision(name: &str, owners: &Value) -> Value {
 }
 
 async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
+    stage.namespace("objects")?;
     let (admin, manager) = (Caller(admin), Caller(stage.manager().await?));
     let set = until("CloneSets are served", async || {
         Ok(admin.create(CLONE_SETS, &cloneset("web")).await?)
@@ -132,7 +133,7 @@ async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
             "a PodTemplate",
             scene
                 .manager
-                .create("/api/v1/namespaces/default/podtemplates", &template)
+                .create("/api/v1/namespaces/objects/podtemplates", &template)
                 .await,
             "dry runs",
         )?;
@@ -164,7 +165,7 @@ async fn scene(stage: &Stage, admin: Client) -> Result<Scene> {
 
 #[test]
 fn controller_token_writes_objects_of_clonesets_only() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
     stage.run(async |admin| {
         let scene = scene(&stage, admin).await?;
         pods_of_clonesets(&scene)
@@ -304,7 +305,7 @@ async fn pods_of_clonesets(
         manager.create(&evict, &eviction(json!({}))).await,
         "by its uid",
     )?;
-    let foreign = format!("{}/web-1/eviction", PODS.replace("default", "kube-system"));
+    let foreign = format!("{}/web-1/eviction", PODS.replace("objects", "kube-system"));
     refused(
         "an eviction",
         manager
@@ -347,7 +348,7 @@ async fn injection_probes(manager: &Caller) -> Result<()> {
         manager.create(&dry, &probe("web-")).await,
         says,
     )?;
-    let foreign = dry.replace("default", "kube-system");
+    let foreign = dry.replace("objects", "kube-system");
     refused(
         "one in a protected namespace",
         manager.create(&foreign, &ours).await,
@@ -387,7 +388,7 @@ async fn pods_of_others(
     for namespace in ["kube-system", NAMESPACE] {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let set = admin
-            .create(&CLONE_SETS.replace("default", namespace), &cloneset("web"))
+            .create(&CLONE_SETS.replace("objects", namespace), &cloneset("web"))
             .await?;
         let owners = json!([self::owner("CloneSet", &set, true)]);
         refused(
@@ -623,7 +624,7 @@ async fn claims_of_statefulsets(Scene { manager, admin, .. }: &Scene) -> Result<
     answer.context("a claim that its set owns, given to its pod")?;
 
     for namespace in ["kube-system", NAMESPACE] {
-        let claims = CLAIMS.replace("default", namespace);
+        let claims = CLAIMS.replace("objects", namespace);
         let answer = manager
             .create(&claims, &of_set(0, json!({ALLOWED: "db"})))
             .await;
@@ -695,12 +696,11 @@ async fn revisions(
     Ok(())
 }
 
-#[test]
-fn controller_token_writes_only_its_own_fields() -> Result<()> {
-    let stage = Stage::with_chart()?;
+/// The fields that the controller may write of Secrets, Leases, definitions and its own kinds.
+pub(crate) fn own_fields(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
-        let scene = scene(&stage, admin).await?;
-        named(&stage, &scene)
+        let scene = scene(stage, admin).await?;
+        named(stage, &scene)
             .await
             .context("what has a name in the controller's namespace")?;
         own_kinds(&scene)
@@ -891,7 +891,7 @@ async fn own_kinds(
         .await
         .context("a NodeImage")?;
     let pull = json!({"metadata": {"labels": {"a": "c"}}, "spec": {"images": {"nginx": {"tags": [{"tag": "1", "version": 0}]}},
-                      "inspectPods": [{"namespace": "default", "name": "web-1", "uid": "u"}]}});
+                      "inspectPods": [{"namespace": "objects", "name": "web-1", "uid": "u"}]}});
     manager
         .merge(&format!("{NODE_IMAGES}/node"), &pull)
         .await
@@ -902,7 +902,7 @@ async fn own_kinds(
         json!({"spec": {"stopContainers": [stop]}})
     };
     manager
-        .merge(&format!("{NODE_IMAGES}/node"), &stop("default"))
+        .merge(&format!("{NODE_IMAGES}/node"), &stop("objects"))
         .await
         .context("a stop")?;
     for namespace in ["kube-system", NAMESPACE] {

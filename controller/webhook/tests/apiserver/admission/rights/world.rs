@@ -7,7 +7,7 @@ use berth_api::kinds::{
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::policy_controller::Caller;
+use crate::admission::controller::Caller;
 use crate::stage::{NAMESPACE, until};
 
 /// The objects of the test rows.

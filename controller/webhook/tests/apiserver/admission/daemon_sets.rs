@@ -33,7 +33,8 @@ fn merge(into: &mut Value, fields: &Value) {
 
 #[test]
 fn pre_normal_hook_of_daemon_set_gets_a_warning() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("daemon-sets")?;
     let apply =
         |lifecycle: Value, more: &[&str]| apply(&stage, &json!({"lifecycle": lifecycle}), more);
     let hook = json!({"labelsHandler": {"example.com/in-use": "true"}});
@@ -105,7 +106,7 @@ fn surges(stage: &Stage) -> Result<()> {
 
 fn apply(stage: &Stage, fields: &Value, more: &[&str]) -> Result<String> {
     stage.kubectl(
-        &[&["apply", "--namespace=default", "--filename=-"], more].concat(),
+        &[&["apply", "--namespace=daemon-sets", "--filename=-"], more].concat(),
         Some(&set(fields)),
     )
 }

@@ -5,7 +5,7 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::policy::{refused, trial};
+use crate::admission::{refused, trial};
 use crate::stage::{Stage, until};
 
 fn merge(body: Value) -> Patch<Value> {
@@ -14,12 +14,13 @@ fn merge(body: Value) -> Patch<Value> {
 
 #[test]
 fn a_request_is_filled_in_once_and_by_the_controller_alone() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("requests")?;
     stage.run(async |admin| {
         let manager = stage.manager().await?;
         let (by_hand, own) = (
-            Api::<ContainerRecreateRequest>::namespaced(admin.clone(), "default"),
-            Api::<ContainerRecreateRequest>::namespaced(manager, "default"),
+            Api::<ContainerRecreateRequest>::namespaced(admin.clone(), "requests"),
+            Api::<ContainerRecreateRequest>::namespaced(manager, "requests"),
         );
         let (create, write) = (PostParams::default(), PatchParams::default());
         let request = json!({

@@ -1,34 +1,13 @@
 //! A daemon's token against everything.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
+use crate::admission::refused;
 use crate::stage::{NAMESPACE, Stage, node_image, node_images, until};
-
-/// The options of a write by which a test checks whether a policy is in force yet: a write that is
-/// still allowed changes nothing for the next one.
-pub(crate) fn trial() -> PatchParams {
-    PatchParams::default().dry_run()
-}
-
-pub(crate) fn refused<T>(what: &str, answer: Result<T, kube::Error>, says: &str) -> Result<()> {
-    match answer {
-        Ok(_) => anyhow::bail!("{what} was allowed"),
-        Err(kube::Error::Api(status)) => {
-            ensure!(status.code == 403, "{what}: {status:?}");
-            ensure!(
-                status.message.contains(says),
-                "{what}: {:?} does not say {says:?}",
-                status.message
-            );
-            Ok(())
-        }
-        Err(error) => Err(error).with_context(|| what.to_owned()),
-    }
-}
 
 fn status_patch() -> Patch<serde_json::Value> {
     Patch::Merge(json!({"status": {"desired": 1, "succeeded": 1, "failed": 0, "pulling": 0}}))
@@ -42,7 +21,8 @@ async fn report(client: &Client, name: &str) -> Result<DynamicObject, kube::Erro
 
 #[test]
 fn daemon_token_writes_only_its_node_image_status() -> Result<()> {
-    let stage = Stage::with_chart()?;
+    let stage = Stage::shared()?;
+    stage.namespace("daemon")?;
     stage.run(async |admin| {
         for node in ["mine", "theirs"] {
             node_images(&admin, "v1beta1").create(&PostParams::default(), &node_image("v1beta1", node, "1")).await?;
@@ -78,7 +58,7 @@ fn daemon_token_writes_only_its_node_image_status() -> Result<()> {
 
         // Even if an administrator gives the account every right, the policy holds.
         let binding = "--serviceaccount=kruise-system:kruise-daemon";
-        stage.kubectl(&["create", "clusterrolebinding", "careless", "--clusterrole=cluster-admin", binding], None)?;
+        stage.kubectl(&["create", "clusterrolebinding", "careless-daemon", "--clusterrole=cluster-admin", binding], None)?;
         let says = "may write the status of NodeImage mine and nothing else";
         until("the rights are there", async || Ok(secrets.list(&ListParams::default()).await?)).await?;
         refused("its own spec with rights", images.patch("mine", &PatchParams::default(), &spec).await, says)?;
@@ -88,7 +68,7 @@ fn daemon_token_writes_only_its_node_image_status() -> Result<()> {
         ensure!(other.is_err(), "another node's status was written in v1alpha1");
         refused("a new NodeImage", images.create(&PostParams::default(), &node_image("v1beta1", "new", "1")).await, says)?;
         refused("deleting one", images.delete("theirs", &kube::api::DeleteParams::default()).await, says)?;
-        let maps: Api<ConfigMap> = Api::namespaced(daemon.clone(), "default");
+        let maps: Api<ConfigMap> = Api::namespaced(daemon.clone(), "daemon");
         let map = ConfigMap { metadata: kube::api::ObjectMeta { name: Some("any".into()), ..Default::default() }, ..Default::default() };
         refused("a ConfigMap", maps.create(&PostParams::default(), &map).await, says)?;
 

@@ -6,8 +6,8 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::policy::{refused, trial};
-use crate::stage::{NAMESPACE, REGISTRY, Stage, until};
+use crate::admission::{refused, trial};
+use crate::stage::{NAMESPACE, Stage, until};
 
 /// The policy gives each authorization check 350,000 of 10,000,000 units, so a full list shows
 /// whether it fits.
@@ -19,7 +19,7 @@ fn budgets(client: &Client) -> Api<DynamicObject> {
         "v1alpha1",
         "DistributedPodDisruptionBudget",
     );
-    Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&kind))
+    Api::namespaced_with(client.clone(), "federation", &ApiResource::from_gvk(&kind))
 }
 
 fn budget(federation: &Value) -> DynamicObject {
@@ -37,17 +37,17 @@ fn member(namespace: &str, name: &str, kind: &str) -> Value {
     member
 }
 
-/// A tenant, who may write budgets in namespace default, and read there and the budgets of
+/// A tenant, who may write budgets in namespace federation, and read there and the budgets of
 /// namespace friend that are named here.
 fn tenant(stage: &Stage) -> Result<String> {
     let may = "--verb=get,create,update,patch";
     for arguments in [
         "create namespace friend",
         "create serviceaccount tenant --namespace kruise-system",
-        "create role tenant --namespace default --resource=distributedpoddisruptionbudgets.policy.kruise.io",
+        "create role tenant --namespace federation --resource=distributedpoddisruptionbudgets.policy.kruise.io",
         "create role native --namespace friend --verb=get --resource=poddisruptionbudgets.policy --resource-name=web",
         "create role ours --namespace friend --verb=get --resource=podunavailablebudgets.policy.kruise.io",
-        "create rolebinding tenant --namespace default --role=tenant --serviceaccount=kruise-system:tenant",
+        "create rolebinding tenant --namespace federation --role=tenant --serviceaccount=kruise-system:tenant",
         "create rolebinding native --namespace friend --role=native --serviceaccount=kruise-system:tenant",
         "create rolebinding ours --namespace friend --role=ours --serviceaccount=kruise-system:tenant",
     ] {
@@ -66,7 +66,8 @@ fn tenant(stage: &Stage) -> Result<String> {
 
 #[test]
 fn federation_names_only_what_its_author_may_get() -> Result<()> {
-    let stage = Stage::with_values(&format!("{REGISTRY},clusters.name=red"))?;
+    let stage = Stage::shared()?;
+    stage.namespace("federation")?;
     let token = tenant(&stage)?;
     stage.run(async |admin| {
         let own = budgets(&stage.client(Some(token)).await?);
@@ -98,7 +99,7 @@ fn federation_names_only_what_its_author_may_get() -> Result<()> {
         let distributed = "distributedpoddisruptionbudgets.policy.kruise.io";
         for (federation, expected) in [
             (json!([]), None),
-            (json!([member("default", "x", "DistributedPodDisruptionBudget")]), None),
+            (json!([member("federation", "x", "DistributedPodDisruptionBudget")]), None),
             (json!([member("friend", "web", native)]), None),
             (json!([member("friend", "any", "PodUnavailableBudget")]), None),
             (json!([in_cluster("blue")]), None),

@@ -7,6 +7,7 @@ mod migration;
 mod pods;
 mod prepare_return;
 mod repair;
+mod replica;
 mod rotation;
 mod stage;
 mod start;

@@ -44,11 +44,11 @@ async fn stored(client: &Client) -> Result<Vec<String>> {
         .unwrap_or_default())
 }
 
-#[test]
-fn every_object_is_stored_in_v1beta1_and_then_v1alpha1_can_go() -> Result<()> {
-    let stage = Stage::with_chart()?;
+pub(crate) fn every_object_is_stored_in_v1beta1_and_then_v1alpha1_can_go(
+    stage: &Stage,
+) -> Result<()> {
     stage.run(async |admin| {
-        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
+        let mut replica = Replica::start(stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
         store_in(&admin, "v1alpha1").await?;
         let old = node_images(&admin, "v1alpha1");

@@ -11,6 +11,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::rotation;
 use crate::stage::{LONG, REGISTRY, Replica, Stage, config, until};
 
 /// Pins every pod to one node, and counts the calls. While `knows_nothing` is set, it gives no
@@ -80,15 +81,13 @@ pub(crate) fn is_pinned(pod: &Pod) -> bool {
 #[test]
 fn pod_webhook_is_called_only_for_requested_pods() -> Result<()> {
     let stage = Stage::with_values(&format!("{REGISTRY},podPinning.by=webhook"))?;
-    stage.kubectl(
-        &[
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-        ],
-        None,
-    )?;
+    stage.account("default")?;
+    is_called_only_for_requested_pods(&stage)?;
+    stage.remove_replicas()?;
+    rotation::no_call_fails_while_secret_paths_rotate(&stage)
+}
+
+fn is_called_only_for_requested_pods(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
         let records = Arc::new(Counted::default());
         let settings = berth_webhook::Config {
@@ -96,7 +95,7 @@ fn pod_webhook_is_called_only_for_requested_pods() -> Result<()> {
             records: Some(records.clone()),
             ..config(9876, LONG, None)
         };
-        let mut replica = Replica::start_with(&stage, &admin, settings).await?;
+        let mut replica = Replica::start_with(stage, &admin, settings).await?;
         replica.ready().await?;
         let mut ends = replica.handle.pods();
         let pins = Scope::new([(workload("db"), true), (workload("web"), false)]);

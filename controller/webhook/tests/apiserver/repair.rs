@@ -32,11 +32,9 @@ async fn wipe(client: &Client, patch: Value) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
-    let stage = Stage::with_chart()?;
+pub(crate) fn wiped_bundles_and_a_deleted_secret_are_repaired(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
-        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
+        let mut replica = Replica::start(stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
 
         let bundle = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}});
@@ -97,11 +95,9 @@ fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
     })
 }
 
-#[test]
-fn helm_keeps_bundle_and_replaced_bundle_is_repaired() -> Result<()> {
-    let stage = Stage::with_chart()?;
+pub(crate) fn helm_keeps_bundle_and_replaced_bundle_is_repaired(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
-        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
+        let mut replica = Replica::start(stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
         let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
         let bundle = async || -> Result<_> {
@@ -120,7 +116,7 @@ fn helm_keeps_bundle_and_replaced_bundle_is_repaired() -> Result<()> {
         // The replica sleeps while these run, so the result is theirs alone.
         let set = ["--namespace", NAMESPACE, "--set", REGISTRY];
         for replicas in ["controller.replicas=3", "controller.replicas=1"] {
-            stage.helm(&[&["upgrade", "berth", CHART, "--set", replicas], &set[..]].concat())?;
+            stage.upgrade(&[replicas])?;
             ensure!(
                 bundle().await? == before,
                 "helm upgrade touched the caBundle"

@@ -22,8 +22,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::pods::{Counted, create, is_pinned, pod, workload};
 use crate::stage::{
-    LONG, NAMESPACE, REGISTRY, Replica, SECRET, Stage, Validity, config, node_image, node_images,
-    tag_of, until,
+    LONG, NAMESPACE, Replica, SECRET, Stage, Validity, config, node_image, node_images, tag_of,
+    until,
 };
 
 /// Short, but long enough that a busy apiserver knows a bundle before certificates of it are
@@ -184,18 +184,8 @@ async fn rotate(client: &Client) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn no_call_fails_while_secret_paths_rotate() -> Result<()> {
-    let stage = Stage::with_values(&format!("{REGISTRY},podPinning.by=webhook"))?;
-    stage.kubectl(
-        &[
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=120s",
-        ],
-        None,
-    )?;
+/// Needs the chart with `podPinning.by=webhook`.
+pub(crate) fn no_call_fails_while_secret_paths_rotate(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
         let start = async |port| -> Result<Replica> {
             let records = Some(Arc::new(Counted::default()) as _);
@@ -204,7 +194,7 @@ fn no_call_fails_while_secret_paths_rotate() -> Result<()> {
                 records,
                 ..config(port, LONG, None)
             };
-            let mut replica = Replica::start_with(&stage, &admin, settings).await?;
+            let mut replica = Replica::start_with(stage, &admin, settings).await?;
             replica.ready().await?;
             Ok(replica)
         };

@@ -15,13 +15,21 @@ use serde_json::json;
 
 use crate::rotation::handshake;
 use crate::stage::{
-    CHART, LONG, NAMESPACE, PATIENCE, REGISTRY, Replica, SECRET, Stage, config, node_image,
-    node_images, tag_of, until,
+    CHART, EARLY_ENDPOINTS, LONG, NAMESPACE, PATIENCE, REGISTRY, Replica, SECRET, Stage, config,
+    node_image, node_images, tag_of, until,
 };
 
 #[test]
-fn two_starting_replicas_agree_on_one_secret() -> Result<()> {
+fn starting_replicas_get_ready_and_convert() -> Result<()> {
     let stage = Stage::with_chart()?;
+    two_starting_replicas_agree_on_one_secret(&stage)?;
+    stage.remove_replicas()?;
+    a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it(&stage)?;
+    stage.remove_replicas()?;
+    replica_is_ready_before_all_definitions_exist(&stage)
+}
+
+fn two_starting_replicas_agree_on_one_secret(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
         let before = node_images(&admin, "v1alpha1")
             .create(
@@ -34,8 +42,8 @@ fn two_starting_replicas_agree_on_one_secret() -> Result<()> {
             "v1alpha1 must not work before there is a webhook"
         );
         let (first, second) = tokio::join!(
-            Replica::start(&stage, &admin, 9876, LONG),
-            Replica::start(&stage, &admin, 9976, LONG)
+            Replica::start(stage, &admin, 9876, LONG),
+            Replica::start(stage, &admin, 9976, LONG)
         );
         let (mut first, mut second) = (first?, second?);
         // As soon as either is ready, v1alpha1 works at the first try.
@@ -79,17 +87,15 @@ fn two_starting_replicas_agree_on_one_secret() -> Result<()> {
                 "a replica serves another certificate than the Secret's"
             );
         }
-        Ok(())
+        first.end().await?;
+        second.end().await
     })
 }
 
-#[test]
-fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
-    let stage = Stage::with_chart()?;
+fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
         let slices: Api<EndpointSlice> = Api::namespaced(admin.clone(), NAMESPACE);
-        let ours =
-            ListParams::default().labels("endpointslice.kubernetes.io/managed-by=berth-controller");
+        let ours = ListParams::default().labels(EARLY_ENDPOINTS);
         let owners = async || -> Result<Vec<String>> {
             let list = slices.list(&ours).await?;
             Ok(list
@@ -99,7 +105,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
                 .map(|owner| owner.name.clone())
                 .collect())
         };
-        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
+        let mut replica = Replica::start(stage, &admin, 9876, LONG).await?;
         let seen = until(
             "the first replica adds an endpoint of its own",
             async || {
@@ -111,7 +117,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         let (seen, ready) = tokio::join!(seen, replica.ready());
         seen.and(ready)?;
         // The second replica finds a working conversion, and adds nothing.
-        let mut second = Replica::start(&stage, &admin, 9976, LONG).await?;
+        let mut second = Replica::start(stage, &admin, 9976, LONG).await?;
         second.ready().await?;
         ensure!(
             !owners().await?.contains(&"replica-9976".to_owned()),
@@ -132,7 +138,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         until(
             "v1alpha1 works by the endpoint that Kubernetes made",
             async || {
-                let one = node_image("v1alpha1", "one", "1");
+                let one = node_image("v1alpha1", "alone", "1");
                 Ok(node_images(&admin, "v1alpha1")
                     .create(&PostParams::default(), &one)
                     .await?)
@@ -143,9 +149,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
     })
 }
 
-#[test]
-fn replica_is_ready_before_all_definitions_exist() -> Result<()> {
-    let stage = Stage::with_chart()?;
+fn replica_is_ready_before_all_definitions_exist(stage: &Stage) -> Result<()> {
     // Without NodeImage another kind proves that conversion works.
     let left_out = [
         "imagelistpulljobs.apps.kruise.io",
@@ -153,19 +157,11 @@ fn replica_is_ready_before_all_definitions_exist() -> Result<()> {
     ];
     stage.kubectl(&[&["delete", "crd"], &left_out[..]].concat(), None)?;
     stage.run(async |admin| {
-        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
+        let mut replica = Replica::start(stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
-        stage.helm(&[
-            "upgrade",
-            "berth",
-            CHART,
-            "--namespace",
-            NAMESPACE,
-            "--set",
-            REGISTRY,
-        ])?;
+        stage.upgrade(&[])?;
         until("v1alpha1 of a kind that came later works", async || {
-            let one = node_image("v1alpha1", "one", "1");
+            let one = node_image("v1alpha1", "later", "1");
             Ok(node_images(&admin, "v1alpha1")
                 .create(&PostParams::default(), &one)
                 .await?)
@@ -176,13 +172,18 @@ fn replica_is_ready_before_all_definitions_exist() -> Result<()> {
 }
 
 #[test]
-fn a_controller_outside_the_cluster_is_reached_by_its_address() -> Result<()> {
+fn controller_outside_the_cluster_converts() -> Result<()> {
     let stage = Stage::bare()?;
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
     stage.kubectl(
         &["apply", "--filename", &format!("{CHART}/files/crds")],
         None,
     )?;
+    controller_is_reached_by_its_address(&stage)?;
+    oversized_list_is_converted_object_by_object(&stage)
+}
+
+fn controller_is_reached_by_its_address(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
         let (shutdown, stop) = tokio::sync::oneshot::channel();
         let config = berth_webhook::Config {
@@ -299,14 +300,7 @@ async fn list_by_webhook(admin: &Client) -> Result<usize> {
     Ok(found)
 }
 
-#[test]
-fn oversized_list_is_converted_object_by_object() -> Result<()> {
-    let stage = Stage::bare()?;
-    stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
-    stage.kubectl(
-        &["apply", "--filename", &format!("{CHART}/files/crds")],
-        None,
-    )?;
+fn oversized_list_is_converted_object_by_object(stage: &Stage) -> Result<()> {
     let found = stage.run(async |admin| {
         let stored = clone_sets(&admin, "v1beta1");
         for number in 0..LARGE.0 {

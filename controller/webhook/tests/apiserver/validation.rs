@@ -47,11 +47,9 @@ async fn warns_of_fields_that_do_not_exist(admin: &Client) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn bad_template_is_refused_and_webhook_is_optional() -> Result<()> {
-    let stage = Stage::with_chart()?;
+pub(crate) fn bad_template_is_refused_and_webhook_is_optional(stage: &Stage) -> Result<()> {
     stage.run(async |admin| {
-        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
+        let mut replica = Replica::start(stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
         let create = async |version: &str, name: &str, container: Value| {
             let gvk = GroupVersionKind::gvk("apps.kruise.io", version, "CloneSet");

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::rotation::handshake;
 use crate::stage::{
-    CHART, EARLY_ENDPOINTS, LONG, NAMESPACE, PATIENCE, REGISTRY, Replica, SECRET, Stage, config,
-    node_image, node_images, tag_of, until,
+    CHART, EARLY_ENDPOINTS, LONG, NAMESPACE, PATIENCE, Replica, SECRET, Stage, config, node_image,
+    node_images, tag_of, until,
 };
 
 #[test]
@@ -26,7 +26,9 @@ fn starting_replicas_get_ready_and_convert() -> Result<()> {
     stage.remove_replicas()?;
     a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it(&stage)?;
     stage.remove_replicas()?;
-    replica_is_ready_before_all_definitions_exist(&stage)
+    replica_is_ready_before_all_definitions_exist(&stage)?;
+    stage.remove_replicas()?;
+    disabled_webhook_configurations_need_no_rights(&stage)
 }
 
 fn two_starting_replicas_agree_on_one_secret(stage: &Stage) -> Result<()> {
@@ -207,36 +209,35 @@ fn controller_is_reached_by_its_address(stage: &Stage) -> Result<()> {
     })
 }
 
-#[test]
-fn disabled_webhook_configurations_need_no_rights() -> Result<()> {
-    let stage = Stage::with_values(&format!(
-        "{REGISTRY},validatingWebhook.install=false,controller.customResourceEnable=NodeImage"
-    ))?;
+fn disabled_webhook_configurations_need_no_rights(stage: &Stage) -> Result<()> {
+    let kinds = "controller.customResourceEnable=NodeImage";
+    stage.upgrade(&["validatingWebhook.install=false", kinds])?;
     let user = format!("--as=system:serviceaccount:{NAMESPACE}:kruise-manager");
-    for (verb, right) in [
-        (
-            "patch",
-            "validatingwebhookconfigurations/kruise-validating-webhook-configuration",
-        ),
-        (
-            "get",
-            "mutatingwebhookconfigurations/kruise-mutating-webhook-configuration",
-        ),
-    ] {
-        // kubectl ends with an error if the answer is no.
-        ensure!(
-            stage
-                .kubectl(&["auth", "can-i", verb, right, &user], None)
-                .is_err(),
-            "the right to {verb} {right} is there"
-        );
-    }
     stage.run(async |admin| {
+        for (verb, right) in [
+            (
+                "patch",
+                "validatingwebhookconfigurations/kruise-validating-webhook-configuration",
+            ),
+            (
+                "get",
+                "mutatingwebhookconfigurations/kruise-mutating-webhook-configuration",
+            ),
+        ] {
+            // kubectl ends with an error if the answer is no. The apiserver learns of other rights
+            // with a delay.
+            let ask = ["auth", "can-i", verb, right, &user];
+            until(&format!("no right to {verb} {right}"), async || {
+                ensure!(stage.kubectl(&ask, None).is_err(), "the right is there");
+                Ok(())
+            })
+            .await?;
+        }
         let settings = berth_webhook::Config {
             validating: false,
             ..config(9876, LONG, None)
         };
-        let mut replica = Replica::start_with(&stage, &admin, settings).await?;
+        let mut replica = Replica::start_with(stage, &admin, settings).await?;
         replica.ready().await?;
         node_images(&admin, "v1alpha1")
             .create(&PostParams::default(), &node_image("v1alpha1", "old", "1"))

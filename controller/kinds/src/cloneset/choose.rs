@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_workload::images::predownload::Holding;
+use berth_workload::images::predownload::PredownloadHold;
 use berth_workload::objects::pod::lifecycle;
 use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::update::inplace::{inherited, steps};
@@ -24,7 +24,7 @@ pub(super) fn choose(
     revisions: &Revisions,
     pods: &[Arc<Pod>],
     numbers: &Numbers,
-    holding: &Holding<'_>,
+    hold: &PredownloadHold<'_>,
     now: Timestamp,
 ) -> Chosen {
     let (scene, back) = (snapshot.scene(), numbers.back);
@@ -39,7 +39,7 @@ pub(super) fn choose(
     let mut candidates = in_order(settings, candidates, pods);
     if !back {
         let turn = numbers.update.min(candidates.len());
-        holding.sort_last(&mut candidates[..turn]);
+        hold.sort_last(&mut candidates[..turn]);
     }
     let candidate = |pod: &Arc<Pod>| Candidate {
         available: availability(pod, settings.min_ready_seconds, now).is_available(),
@@ -67,7 +67,7 @@ pub(super) fn choose(
     Chosen::new(target, ways, candidates)
         .back(back)
         // A pod that goes back to its earlier revision needs no image that is pulled ahead.
-        .with_held(|pod| if back { None } else { holding.of(pod) })
+        .with_held(|pod| if back { None } else { hold.of(pod) })
         .with_later(later, numbers.repair)
         .with_staying(staying, why)
 }

@@ -132,16 +132,16 @@ impl PodOwner for CloneSetOwner {
         // A pod that is deleted now is no candidate for an update, and the number of pods that may
         // be disrupted does not include it.
         pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
-        let knobs = settings.predownload(snapshot);
-        let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
-        let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+        let config = settings.predownload_config(snapshot);
+        let progress = predownload::progress(&scene, &config, revisions, &pods, now);
+        let hold = predownload::PredownloadHold::new(&scene, &config, revisions, &progress, now);
         let chosen = choose::choose(
             snapshot,
             &settings,
             revisions,
             &pods,
             &count(&pods, &|pod| revisions.is_updated(pod)),
-            &holding,
+            &hold,
             now,
         );
         proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
@@ -166,7 +166,7 @@ impl PodOwner for CloneSetOwner {
         );
         plan.add_stage("ended", ending.steps);
         plan.add_stage("scale down", leaving.steps);
-        predownload::plan(&scene, &knobs, template, revisions, stand, plan);
+        predownload::plan(&scene, &config, template, revisions, progress, plan);
         update::update(&scene, &chosen, settings.grace, plan, now);
         clean_up(snapshot, revisions, &pods, plan);
         tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);

@@ -8,7 +8,7 @@ use berth_api::v1beta1::cloneset::{
     DEFAULT_MAX_UNAVAILABLE, RollingUpdateCloneSetStrategy,
 };
 use berth_workload::feature_gates::Gate;
-use berth_workload::images::predownload::{self, Knobs};
+use berth_workload::images::predownload::{self, PredownloadConfig};
 use berth_workload::images::prepull;
 use berth_workload::objects::intstr::{self, Round};
 use berth_workload::plan::Refusal;
@@ -102,14 +102,14 @@ fn policy(policy: CloneSetPodUpdateStrategyType) -> Policy {
 
 impl Settings {
     /// The settings for pulling images ahead.
-    pub(super) fn predownload<'a>(&self, snapshot: &'a Snapshot) -> Knobs<'a> {
+    pub(super) fn predownload_config<'a>(&self, snapshot: &'a Snapshot) -> PredownloadConfig<'a> {
         let strategy = &snapshot.set.spec.update_strategy;
         let rolling = strategy.rolling_update.as_ref();
         let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
         let min_ready = in_place
             .and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods)
             .unwrap_or(0);
-        Knobs {
+        PredownloadConfig {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
             policy: self.policy,
             for_new_pods: false,

@@ -146,9 +146,9 @@ impl PodOwner for DaemonSetOwner {
             |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
         let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
         let annotated = Annotated::of(&snapshot.set.metadata);
-        let knobs = settings.knobs(snapshot, places.wanted().count(), &annotated);
-        let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
-        let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+        let config = settings.predownload_config(snapshot, places.wanted().count(), &annotated);
+        let progress = predownload::progress(&scene, &config, revisions, &pods, now);
+        let hold = predownload::PredownloadHold::new(&scene, &config, revisions, &progress, now);
         let chosen = choose::choose(
             snapshot,
             settings,
@@ -158,12 +158,12 @@ impl PodOwner for DaemonSetOwner {
             &mut turns,
             plan,
         )
-        .with_held(|pod| holding.of(pod));
+        .with_held(|pod| hold.of(pod));
         proceed(&scene, Some(&chosen), &Uids::new(), &pods, plan, now);
         podset_adopt::pods(&scene.workload, &snapshot.orphans.pods, plan);
         create::create(snapshot, settings, places, revisions, &turns, plan, now);
         plan.add_stage("delete", leaving.steps);
-        predownload::plan(&scene, &knobs, template, revisions, stand, plan);
+        predownload::plan(&scene, &config, template, revisions, progress, plan);
         update::update(&scene, &chosen, SignedDuration::ZERO, plan, now);
         history::drop_history(&scene, revisions, &pods, plan);
         tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);

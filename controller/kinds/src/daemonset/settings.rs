@@ -6,7 +6,7 @@ use berth_api::v1beta1::daemonset::{
     DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet,
 };
 use berth_workload::feature_gates::Gate;
-use berth_workload::images::predownload::{self, Annotated, Knobs};
+use berth_workload::images::predownload::{self, Annotated, PredownloadConfig};
 use berth_workload::images::prepull;
 use berth_workload::objects::intstr::{self, Round};
 use berth_workload::objects::selector::Selector;
@@ -116,15 +116,15 @@ pub(super) fn settings(
 
 impl Settings {
     /// The settings for pulling images ahead, with the numbers of the rollout.
-    pub(super) fn knobs<'a>(
+    pub(super) fn predownload_config<'a>(
         &self,
         snapshot: &Snapshot,
         desired: usize,
         annotated: &'a Annotated,
-    ) -> Knobs<'a> {
+    ) -> PredownloadConfig<'a> {
         let is_rolling =
             snapshot.set.spec.update_strategy.type_ == DaemonSetUpdateStrategyType::RollingUpdate;
-        Knobs {
+        PredownloadConfig {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForDaemonSetUpdate),
             policy: self.policy,
             for_new_pods: true,

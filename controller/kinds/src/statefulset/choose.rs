@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_workload::images::predownload::Holding;
+use berth_workload::images::predownload::PredownloadHold;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::pod::lifecycle;
 use berth_workload::plan::{Event, Plan};
@@ -27,7 +27,7 @@ pub(super) fn choose(
     places: &Places<'_>,
     revisions: &Revisions,
     leaving: &Leaving,
-    holding: &Holding<'_>,
+    hold: &PredownloadHold<'_>,
     plan: &mut Plan,
 ) -> Chosen {
     let scene = snapshot.scene();
@@ -82,7 +82,7 @@ pub(super) fn choose(
         "paused"
     };
     Chosen::new(target, ways, candidates)
-        .with_held(|pod| holding.of(pod))
+        .with_held(|pod| hold.of(pod))
         .with_later(later, repair)
         .with_first(first_in_order(settings, places))
         .with_staying(staying, why)

@@ -92,17 +92,17 @@ impl PodOwner for StatefulSetOwner {
             |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
         let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
         let ahead = settings.predownload(snapshot);
-        let knobs = settings.knobs(&ahead);
-        let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
-        let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+        let config = settings.predownload_config(&ahead);
+        let progress = predownload::progress(&scene, &config, revisions, &pods, now);
+        let hold = predownload::PredownloadHold::new(&scene, &config, revisions, &progress, now);
         let chosen = choose::choose(
-            snapshot, settings, &places, revisions, &leaving, &holding, plan,
+            snapshot, settings, &places, revisions, &leaving, &hold, plan,
         );
         proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
         adopt::pods(&scene.workload, &snapshot.orphans.pods, plan);
         create::create(snapshot, settings, &places, revisions, plan, now);
         plan.add_stage("delete", leaving.steps);
-        predownload::plan(&scene, &knobs, template, revisions, stand, plan);
+        predownload::plan(&scene, &config, template, revisions, progress, plan);
         update::update(&scene, &chosen, settings.grace, plan, now);
         claims::settle(snapshot, &places, plan);
         history::drop_history(&scene, revisions, &pods, plan);

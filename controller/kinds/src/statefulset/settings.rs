@@ -7,7 +7,7 @@ use berth_api::v1beta1::statefulset::{
     StatefulSetUpdateStrategyType,
 };
 use berth_workload::feature_gates::Gate;
-use berth_workload::images::predownload::{self, Annotated, Knobs};
+use berth_workload::images::predownload::{self, Annotated, PredownloadConfig};
 use berth_workload::objects::intstr::{self, Round};
 use berth_workload::objects::ordinals::Ordinals;
 use berth_workload::plan::Refusal;
@@ -204,8 +204,8 @@ impl Settings {
     }
 
     /// The same, with the numbers of the rollout.
-    pub(super) fn knobs<'a>(&self, ahead: &'a Ahead) -> Knobs<'a> {
-        Knobs {
+    pub(super) fn predownload_config<'a>(&self, ahead: &'a Ahead) -> PredownloadConfig<'a> {
+        PredownloadConfig {
             enabled: ahead.enabled,
             policy: self.policy,
             for_new_pods: false,

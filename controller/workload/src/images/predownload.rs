@@ -6,7 +6,7 @@
 //! that are no longer wanted lose the label, so that a rollback pulls their images ahead again.
 
 mod annotated;
-mod holding;
+mod hold;
 mod job;
 mod mark;
 mod wait;
@@ -30,7 +30,7 @@ use crate::update::podset::way::Policy;
 use crate::update::revision::{HASH_LABEL, REVISION_LABEL, Revision};
 
 pub use annotated::Annotated;
-pub use holding::{Holding, has};
+pub use hold::{PredownloadHold, has};
 use job::sandbox;
 pub use job::{Job, LONGEST_NAME, hash, is_of, job_name};
 pub use mark::{forget, is_told, mark};
@@ -42,7 +42,7 @@ pub const TOO_FEW_REPLICAS: usize = 3;
 
 /// The predownload configuration in a workload's spec.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Knobs<'a> {
+pub struct PredownloadConfig<'a> {
     /// Its feature gate.
     pub enabled: bool,
     /// How pods are updated.
@@ -67,7 +67,7 @@ pub struct Knobs<'a> {
 
 /// The state of the predownload of a revision.
 #[derive(Debug, PartialEq)]
-pub enum Stand<'a> {
+pub enum PredownloadProgress<'a> {
     /// Predownload is off, or there is no new revision.
     Off,
     /// No pod needs other images any more, so that the jobs can be deleted.
@@ -90,27 +90,31 @@ pub enum Stand<'a> {
 /// Plans the jobs of the new revision, the deletion of other jobs, and the revision labels.
 pub fn plan(
     scene: &Scene<'_>,
-    knobs: &Knobs<'_>,
+    config: &PredownloadConfig<'_>,
     template: &Value,
     revisions: &Revisions,
-    stand: Stand<'_>,
+    progress: PredownloadProgress<'_>,
     plan: &mut Plan,
 ) {
-    if stand == Stand::Off {
+    if progress == PredownloadProgress::Off {
         return;
     }
     let updated = &revisions.updated;
     let mut steps = Vec::new();
-    steps.extend(jobs(scene).filter_map(|job| end(job, updated, stand == Stand::Over)));
+    steps.extend(
+        jobs(scene).filter_map(|job| end(job, updated, progress == PredownloadProgress::Over)),
+    );
     steps.extend(
         scene
             .revisions
             .iter()
             .filter_map(|revision| forget(revision, updated)),
     );
-    match stand {
-        Stand::Due(images) => steps.extend(pull(scene, knobs, template, updated, &images, plan)),
-        Stand::Ignored(why) => {
+    match progress {
+        PredownloadProgress::Due(images) => {
+            steps.extend(pull(scene, config, template, updated, &images, plan))
+        }
+        PredownloadProgress::Ignored(why) => {
             let action = mark(updated, label::IMAGE_PREDOWNLOAD_IGNORED);
             steps.push(Step::new(
                 action,
@@ -120,35 +124,35 @@ pub fn plan(
                 ),
             ));
         }
-        Stand::Early { ready, wanted } => {
+        PredownloadProgress::Early { ready, wanted } => {
             let reason = format!(
                 "images are pulled ahead once {wanted} pods are updated and ready, {ready} are \
                  (imagePreDownloadMinUpdatedReadyPods)"
             );
             plan.wait(reason);
         }
-        Stand::Off | Stand::Over | Stand::Done => {}
+        PredownloadProgress::Off | PredownloadProgress::Over | PredownloadProgress::Done => {}
     }
     plan.add_stage("pull ahead", steps);
 }
 
 /// The predownload state for pods that stay.
-pub fn stand<'a>(
+pub fn progress<'a>(
     scene: &Scene<'_>,
-    knobs: &Knobs<'_>,
+    config: &PredownloadConfig<'_>,
     revisions: &'a Revisions,
     pods: &[Arc<Pod>],
     now: Timestamp,
-) -> Stand<'a> {
-    if !knobs.enabled || scene.jobs.is_none() {
-        return Stand::Off;
+) -> PredownloadProgress<'a> {
+    if !config.enabled || scene.jobs.is_none() {
+        return PredownloadProgress::Off;
     }
     let updated = &revisions.updated;
     if revisions.current.metadata.uid == updated.metadata.uid {
-        return Stand::Over;
+        return PredownloadProgress::Over;
     }
     if is_told(updated) {
-        return Stand::Done;
+        return PredownloadProgress::Done;
     }
     let is_ready = |pod: &&Arc<Pod>| {
         let is_ready = availability(pod, scene.workload.min_ready_seconds, now).is_ready();
@@ -156,25 +160,26 @@ pub fn stand<'a>(
     };
     let (ready, wanted) = (
         pods.iter().filter(is_ready).count(),
-        knobs.min_updated_ready,
+        config.min_updated_ready,
     );
     if ready < wanted {
-        return Stand::Early { ready, wanted };
+        return PredownloadProgress::Early { ready, wanted };
     }
-    if !knobs.is_rolling || (knobs.policy == Policy::ReCreate && !knobs.for_new_pods) {
-        return Stand::Ignored("pods are not updated in place");
+    if !config.is_rolling || (config.policy == Policy::ReCreate && !config.for_new_pods) {
+        return PredownloadProgress::Ignored("pods are not updated in place");
     }
     let waits = patience(scene.workload.metadata).is_some();
-    if !waits && !knobs.for_new_pods && knobs.replicas <= TOO_FEW_REPLICAS {
-        return Stand::Ignored("there are 3 replicas or fewer");
+    if !waits && !config.for_new_pods && config.replicas <= TOO_FEW_REPLICAS {
+        return PredownloadProgress::Ignored("there are 3 replicas or fewer");
     }
-    if !waits && knobs.partition == 0 && knobs.max_unavailable >= knobs.replicas {
-        return Stand::Ignored("all pods are updated at once");
+    if !waits && config.partition == 0 && config.max_unavailable >= config.replicas {
+        return PredownloadProgress::Ignored("all pods are updated at once");
     }
     let (old, new) = (revisions.current_template(), revisions.updated_template());
-    if !knobs.for_new_pods && !matches!(change::between(old, new, scene.resize), Change::InPlace(_))
+    if !config.for_new_pods
+        && !matches!(change::between(old, new, scene.resize), Change::InPlace(_))
     {
-        return Stand::Ignored("the change cannot go in place");
+        return PredownloadProgress::Ignored("the change cannot go in place");
     }
     let old = || pods.iter().filter(|pod| !revisions.is_updated(pod));
     let changes = |(name, image): &(&str, &str)| {
@@ -182,9 +187,9 @@ pub fn stand<'a>(
     };
     let images: Vec<_> = images(new).filter(changes).collect();
     if images.is_empty() {
-        Stand::Ignored("no image changes")
+        PredownloadProgress::Ignored("no image changes")
     } else {
-        Stand::Due(images)
+        PredownloadProgress::Due(images)
     }
 }
 
@@ -192,7 +197,7 @@ pub fn stand<'a>(
 /// last job.
 fn pull(
     scene: &Scene<'_>,
-    knobs: &Knobs<'_>,
+    config: &PredownloadConfig<'_>,
     template: &Value,
     updated: &Revision,
     images: &[(&str, &str)],
@@ -224,7 +229,7 @@ fn pull(
         .collect();
     let create = jobs
         .iter()
-        .map(|(name, image)| job(scene, knobs, template, updated, name, image));
+        .map(|(name, image)| job(scene, config, template, updated, name, image));
     let mut actions: Vec<_> = create
         .map(|body| Action::Create {
             resource: IMAGE_PULL_JOBS,
@@ -256,7 +261,7 @@ fn pull(
 /// The whole job, with the labels of all objects that belong to the workload.
 fn job(
     scene: &Scene<'_>,
-    knobs: &Knobs<'_>,
+    config: &PredownloadConfig<'_>,
     template: &Value,
     updated: &Revision,
     name: &str,
@@ -290,8 +295,8 @@ fn job(
             .filter_map(|secret| secret["name"].as_str())
             .collect(),
         selector,
-        parallelism: knobs.parallelism,
-        timeout_seconds: knobs.timeout_seconds,
+        parallelism: config.parallelism,
+        timeout_seconds: config.timeout_seconds,
         patience: patience(scene.workload.metadata),
         sandbox: sandbox(&labels, &strings("annotations")),
         labels,

@@ -13,7 +13,9 @@ fn predownload_threshold_accepts_percentage_of_nodes() {
         let settings = settings(&snapshot, &snapshot.set.spec.template.value(), 9).unwrap();
         let annotated = Annotated::of(&snapshot.set.metadata);
         assert_eq!(
-            settings.knobs(&snapshot, 9, &annotated).min_updated_ready,
+            settings
+                .predownload_config(&snapshot, 9, &annotated)
+                .min_updated_ready,
             expected,
             "{text}"
         );

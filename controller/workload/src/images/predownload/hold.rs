@@ -7,7 +7,9 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::ImagePullPhase;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Knobs, Stand, image_of, images, is_of, jobs, patience, waits_for};
+use super::{
+    PredownloadConfig, PredownloadProgress, image_of, images, is_of, jobs, patience, waits_for,
+};
 use crate::objects::node::image::NodeImage;
 use crate::objects::node::image::entry;
 use crate::objects::pod::Pod;
@@ -20,7 +22,7 @@ use crate::update::podset::way::Policy;
 use crate::update::revision::Revision;
 
 /// The in-place updates that wait for an image.
-pub struct Holding<'a> {
+pub struct PredownloadHold<'a> {
     scene: Scene<'a>,
     patience: Option<SignedDuration>,
     images: Vec<(&'a str, &'a str)>,
@@ -30,19 +32,19 @@ pub struct Holding<'a> {
     now: Timestamp,
 }
 
-impl<'a> Holding<'a> {
+impl<'a> PredownloadHold<'a> {
     /// The images of the updated revision that its pods wait for, if the workload asks for that.
     pub fn new(
         scene: &Scene<'a>,
-        knobs: &Knobs<'_>,
+        config: &PredownloadConfig<'_>,
         revisions: &'a Revisions,
-        stand: &Stand<'_>,
+        progress: &PredownloadProgress<'_>,
         now: Timestamp,
     ) -> Self {
         let updated = &*revisions.updated;
         let patience =
-            patience(scene.workload.metadata).filter(|_| knobs.policy != Policy::ReCreate);
-        let due = patience.is_some() && matches!(stand, Stand::Due(_));
+            patience(scene.workload.metadata).filter(|_| config.policy != Policy::ReCreate);
+        let due = patience.is_some() && matches!(progress, PredownloadProgress::Due(_));
         let images = if patience.is_some() {
             images(revisions.updated_template()).collect()
         } else {

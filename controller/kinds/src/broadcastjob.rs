@@ -31,7 +31,7 @@ use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus, phase};
 use berth_workload::feature_gates::Gates;
 use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Pod;
-use berth_workload::update::podset::{Blocked, Phases, Scene, Unreadable, Workload};
+use berth_workload::update::podset::{Blocked, Phases, Unreadable, Workload, WorkloadView};
 
 pub use decide::decide;
 pub use news::{News, is_news};
@@ -63,8 +63,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The part of the snapshot that all owners of pods have.
-    fn scene(&self) -> Scene<'_> {
-        Scene::plain(
+    fn view(&self) -> WorkloadView<'_> {
+        WorkloadView::plain(
             workload(&self.job),
             &self.pods,
             &self.unreadable,

@@ -28,7 +28,7 @@ use cause::{NAMED, OTHERS};
 use crate::objects::pod::{Pod, availability};
 use crate::plan::{Outcome, Plan, Refusal};
 use crate::update::inplace::resize;
-use crate::update::podset::{Scene, Uids};
+use crate::update::podset::{Uids, WorkloadView};
 
 pub use cause::{Cause, Grade, gravest, without_names};
 pub use condition::{set_blocked, set_failure};
@@ -39,9 +39,9 @@ pub use unavailable::tell_of_unavailable;
 /// Schedules another decision for the time when a state has lasted too long, because no watch event
 /// announces that time. The plan also waits for pods whose deletion does not end, because nothing
 /// else waits for them.
-pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
-    for pod in scene.pods {
-        for cause in pod::causes(scene, pod, now) {
+pub fn watch(view: &WorkloadView<'_>, plan: &mut Plan, now: Timestamp) {
+    for pod in view.pods {
+        for cause in pod::causes(view, pod, now) {
             if cause.from > now {
                 plan.look_again_after(cause.from.duration_since(now));
             } else if pod.metadata.deletion_timestamp.is_some() {
@@ -53,35 +53,45 @@ pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
 
 /// Causes from writes: specs that Berth refused, writes that the apiserver refused, and pods that
 /// wait for a budget.
-pub fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
+pub fn of_writes(
+    view: &WorkloadView<'_>,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Vec<Cause> {
     let of_spec = |refusal: &Refusal| {
         Cause::new(Grade::Refused, refusal.reason, refusal.message.clone(), now)
     };
     let of_spec = plan.refusal.iter().map(of_spec);
     of_spec
-        .chain(refused::causes(scene, plan, &outcome.failures, now))
+        .chain(refused::causes(view, plan, &outcome.failures, now))
         .collect()
 }
 
 /// Whether a cause concerns this pod, now or once it has lasted long enough.
-pub fn holds_pod(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> bool {
-    !pod::causes(scene, pod, now).is_empty()
+pub fn holds_pod(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> bool {
+    !pod::causes(view, pod, now).is_empty()
 }
 
 /// Causes that concern one pod, by the pods' names.
-pub fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
-    of_pods_without(scene, &Uids::new(), plan, now)
+pub fn of_pods(view: &WorkloadView<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
+    of_pods_without(view, &Uids::new(), plan, now)
 }
 
 /// The same without the pods in `told`, for which the workload's kind has more precise causes.
-pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Vec<Cause> {
+pub fn of_pods_without(
+    view: &WorkloadView<'_>,
+    told: &Uids,
+    plan: &Plan,
+    now: Timestamp,
+) -> Vec<Cause> {
     let of_pod = |pod: &Arc<Pod>| {
-        pod::causes(scene, pod, now)
+        pod::causes(view, pod, now)
             .into_iter()
             .map(|cause| (pod.metadata.name.clone(), cause))
             .collect::<Vec<_>>()
     };
-    let pods = scene
+    let pods = view
         .pods
         .iter()
         .filter(|pod| !told.contains(&pod.metadata.uid));
@@ -89,7 +99,7 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
     causes.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut causes: Vec<_> = causes.into_iter().map(|(_, cause)| cause).collect();
     if !causes.is_empty()
-        && let Some(others) = budget(scene, told, plan, now)
+        && let Some(others) = budget(view, told, plan, now)
     {
         // A pod whose resize is infeasible still serves, and itself makes the other pods wait.
         let holding = causes
@@ -102,13 +112,13 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
 
 /// The text about pods that wait for `maxUnavailable`: which pods are out of service. A budget may
 /// hold other pods that count as well, so that these pods alone need not use it up.
-fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
+fn budget(view: &WorkloadView<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
     plan.waiting
         .iter()
         .find(|waiting| waiting.reason.contains("maxUnavailable"))?;
-    let seconds = scene.workload.min_ready_seconds;
+    let seconds = view.workload.min_ready_seconds;
     let is_counted = |pod: &&Arc<Pod>| pod.is_active() && !told.contains(&pod.metadata.uid);
-    let unavailable = scene
+    let unavailable = view
         .pods
         .iter()
         .filter(is_counted)

@@ -21,7 +21,7 @@ use crate::plan::{Outcome, Plan, Refusal, Stage, Step};
 use crate::update::inplace::resize::Ability;
 use crate::update::podset::adopt::Orphans;
 use crate::update::podset::history::{self, Revisions};
-use crate::update::podset::{Phases, Scene, Unreadable, Workload};
+use crate::update::podset::{Phases, Unreadable, Workload, WorkloadView};
 use crate::update::revision::Revision;
 use berth_api::fields::condition::WorkloadStatus;
 
@@ -81,7 +81,7 @@ pub trait PodOwner: Clone + Debug + Sized {
         _plan: &mut Plan,
         _now: Timestamp,
     ) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
-        history::revisions(&snapshot.scene(), template, BTreeMap::new()).map_err(|one| vec![one])
+        history::revisions(&snapshot.view(), template, BTreeMap::new()).map_err(|one| vec![one])
     }
 
     /// Adds to a plan the work of this kind that continues while a revision is written.
@@ -167,8 +167,8 @@ pub struct Snapshot<K: PodOwner> {
 
 impl<K: PodOwner> Snapshot<K> {
     /// The common input of decisions about owners of pods.
-    pub fn scene(&self) -> Scene<'_> {
-        Scene {
+    pub fn view(&self) -> WorkloadView<'_> {
+        WorkloadView {
             workload: K::workload(&self.set, self.gates),
             pods: &self.pods,
             strays: &self.strays,

@@ -31,19 +31,19 @@ pub(super) fn set(
     new: &mut BroadcastJobStatus,
     now: Timestamp,
 ) {
-    let scene = snapshot.scene();
-    let mut causes = blocked::of_writes(&scene, plan, outcome, now);
+    let view = snapshot.view();
+    let mut causes = blocked::of_writes(&view, plan, outcome, now);
     causes.extend(taken(snapshot, outcome, now));
     if let Some(stand) = stand {
         causes.extend(nowhere(snapshot, stand, new, now));
         causes.extend(paused(snapshot, stand, outcome, now));
     }
-    causes.extend(blocked::of_pods(&scene, plan, now));
+    causes.extend(blocked::of_pods(&view, plan, now));
     causes.retain(|cause| cause.reason != NO_CAUSE);
     if is_finished(new) {
         causes.clear();
     }
-    blocked::set_blocked(&mut new.conditions, &scene.workload, causes, now);
+    blocked::set_blocked(&mut new.conditions, &view.workload, causes, now);
 }
 
 /// The cause if the job has no node, and cannot complete without one.
@@ -64,7 +64,7 @@ fn nowhere(
         .unwrap_or(now);
     let message = format!(
         "{}: {why}; correct spec.template.spec, or add a node that fits",
-        snapshot.scene().workload
+        snapshot.view().workload
     );
     Some(Cause::new(Grade::Lasting, "NoNode", message, from))
 }
@@ -77,7 +77,7 @@ fn paused(
     outcome: &Outcome,
     now: Timestamp,
 ) -> Option<Cause> {
-    let (job, workload) = (&snapshot.job, snapshot.scene().workload);
+    let (job, workload) = (&snapshot.job, snapshot.view().workload);
     if settings.failure != FailurePolicyType::Pause
         || !(job.spec.paused || outcome.failures.is_empty())
     {
@@ -133,7 +133,7 @@ fn taken(snapshot: &Snapshot, outcome: &Outcome, now: Timestamp) -> Option<Cause
         .failures
         .iter()
         .find(|failure| failure.taken && failure.deed == create)?;
-    let (job, pod) = (snapshot.scene().workload, &failure.object);
+    let (job, pod) = (snapshot.view().workload, &failure.object);
     let message = format!(
         "{job}: pod {pod} cannot be created, for there is one of that name that is not the job's; delete it"
     );

@@ -39,17 +39,17 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         expire(snapshot, &status, &mut plan, now);
         return plan;
     }
-    let scene = snapshot.scene();
-    blocked::watch(&scene, &mut plan, now);
+    let view = snapshot.view();
+    blocked::watch(&view, &mut plan, now);
     launch::release(&snapshot.pods, &mut plan);
     // A pod that cannot be read may be on any node.
-    if let Some(refusal) = unreadable::refusal(&scene) {
-        scene.refuse(&mut plan, refusal);
+    if let Some(refusal) = unreadable::refusal(&view) {
+        view.refuse(&mut plan, refusal);
         return plan;
     }
     match settings(job) {
         Ok(settings) => go_on(snapshot, &settings, &status, &mut plan, now),
-        Err(refusal) => scene.refuse(&mut plan, refusal),
+        Err(refusal) => view.refuse(&mut plan, refusal),
     }
     plan.join_steps_by_object(|step| {
         step.actions
@@ -162,7 +162,7 @@ fn create(
     }
     // If the apiserver refuses creations, one attempt is enough to see whether it still does.
     let probes = snapshot
-        .scene()
+        .view()
         .workload
         .blocked
         .is_some_and(|blocked| REFUSED.contains(&blocked.reason));
@@ -243,7 +243,7 @@ pub(super) fn words(snapshot: &Snapshot, end: End, round: &Round<'_>) -> String 
         "{} pods succeeded, {failed} pods failed",
         round.ended(|verdict| verdict == Verdict::Succeeded)
     );
-    let job = snapshot.scene().workload;
+    let job = snapshot.view().workload;
     match end {
         End::Complete => format!(
             "Job {}/{} is completed, {counts}",

@@ -51,7 +51,7 @@ pub(super) fn pods(
     orphans.sort_by_cached_key(|pod| {
         let available = availability(pod, settings.min_ready_seconds, now).is_available();
         (
-            snapshot.scene().is_to_delete(pod),
+            snapshot.view().is_to_delete(pod),
             !revisions.is_updated(pod),
             !available,
             pod.metadata.creation_timestamp,
@@ -74,13 +74,13 @@ pub(super) fn pods(
             .map(|action| Step::new(action, "a claim is adopted after its pod".to_owned())),
     );
     plan.stages
-        .extend(adopt::confirmed(&snapshot.scene().workload, steps));
+        .extend(adopt::confirmed(&snapshot.view().workload, steps));
 }
 
 /// The claims come after their pod, and only if the pod was adopted: garbage collection would
 /// delete a claim of a pod that is gone.
 fn adopt_pod(snapshot: &Snapshot, pod: &Pod) -> Step {
-    let mut step = adopt::pod(&snapshot.scene().workload, pod);
+    let mut step = adopt::pod(&snapshot.view().workload, pod);
     step.actions.extend(adopt_claims(snapshot, pod));
     step
 }
@@ -99,7 +99,7 @@ fn adopt_claims(snapshot: &Snapshot, pod: &Pod) -> impl Iterator<Item = Action> 
         .filter(is_of_pod)
         .map(|claim| {
             let patch =
-                json!({"metadata": {"ownerReferences": [snapshot.scene().workload.reference()]}});
+                json!({"metadata": {"ownerReferences": [snapshot.view().workload.reference()]}});
             Action::PatchClaim {
                 target: Target::as_seen(&claim.metadata),
                 patch,

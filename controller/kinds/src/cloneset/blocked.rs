@@ -19,16 +19,16 @@ pub(super) fn causes(
     new: &CloneSetStatus,
     now: Timestamp,
 ) -> Vec<Cause> {
-    let scene = snapshot.scene();
-    let mut causes = blocked::of_writes(&scene, plan, outcome, now);
-    let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
+    let view = snapshot.view();
+    let mut causes = blocked::of_writes(&view, plan, outcome, now);
+    let hazard = overlap::message(&view.workload, &snapshot.overlapping);
     let hazard = hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
     let no_budget = no_budget(snapshot, new)
         .map(|message| Cause::new(Grade::Refused, "NoBudget", message, now));
     causes.extend(hazard.into_iter().chain(no_budget));
     causes.extend(ended::failing(snapshot, now));
-    causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
-    causes.extend(blocked::of_pods(&scene, plan, now));
+    causes.extend(prepull::unserved(&view.workload, snapshot.gates, now));
+    causes.extend(blocked::of_pods(&view, plan, now));
     causes
 }
 
@@ -61,5 +61,5 @@ fn no_budget(snapshot: &Snapshot, status: &CloneSetStatus) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("{}: {field}; {remedy}", snapshot.scene().workload))
+    Some(format!("{}: {field}; {remedy}", snapshot.view().workload))
 }

@@ -27,10 +27,10 @@ pub(super) fn choose(
     hold: &PredownloadHold<'_>,
     now: Timestamp,
 ) -> Chosen {
-    let (scene, back) = (snapshot.scene(), numbers.back);
+    let (view, back) = (snapshot.view(), numbers.back);
     let candidates = pods
         .iter()
-        .filter(|pod| revisions.is_updated(pod) == back && !scene.is_to_delete(pod))
+        .filter(|pod| revisions.is_updated(pod) == back && !view.is_to_delete(pod))
         .filter(|pod| {
             lifecycle::state(pod) != lifecycle::PREPARING_DELETE && !inherited::is_in_grace(pod)
         })
@@ -58,7 +58,7 @@ pub(super) fn choose(
     let claims = claim_hash::Present::default();
     let recreates =
         |old: &Revision| claim_hash::recreates(snapshot, &claims, settings.policy, old, &target);
-    let ways = Ways::new(&scene, settings.policy, revisions, &target, recreates);
+    let ways = Ways::new(&view, settings.policy, revisions, &target, recreates);
     let why = if settings.wanted.updates {
         "partition"
     } else {

@@ -134,7 +134,7 @@ impl<'a> Templates<'a> {
 }
 
 fn new_claim(snapshot: &Snapshot, template: &Value, name: &str, id: &str) -> Value {
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let mut claim = claim_template::new_claim(&workload, template, name);
     let metadata = &mut claim["metadata"];
     metadata["labels"][label::CLONESET_INSTANCE_ID] = json!(id);
@@ -155,7 +155,7 @@ pub(super) fn pod_name(snapshot: &Snapshot, id: &str) -> String {
 
 /// The names of the claims of this id.
 pub(super) fn names(snapshot: &Snapshot, id: &str) -> Vec<String> {
-    claim_template::claim_names(&snapshot.scene().workload, &pod_name(snapshot, id)).collect()
+    claim_template::claim_names(&snapshot.view().workload, &pod_name(snapshot, id)).collect()
 }
 
 /// Gives every claim the owner of the table above, in view of the plan's writes to pods.
@@ -231,7 +231,7 @@ fn take_back(
     let action = change_owner(
         claim,
         &pod.metadata.uid,
-        snapshot.scene().workload.reference(),
+        snapshot.view().workload.reference(),
     );
     Some(Step::new(
         action,

@@ -18,7 +18,7 @@ use berth_workload::pod_owner::decide::proceed;
 use berth_workload::update::pod_order::spread;
 use berth_workload::update::podset::history::{self, Revisions};
 use berth_workload::update::podset::{
-    Blocked, Hooks, Scene, Uids, Workload, hooks, release, update,
+    Blocked, Hooks, Uids, Workload, WorkloadView, hooks, release, update,
 };
 use berth_workload::update::revision::PodLabels;
 use berth_workload::update::rollout::{self, Held, Numbers, repair};
@@ -97,7 +97,7 @@ impl PodOwner for CloneSetOwner {
         _: Timestamp,
     ) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
         let annotations = claim_hash::annotation(snapshot);
-        history::revisions(&snapshot.scene(), template, annotations).map_err(|stage| vec![stage])
+        history::revisions(&snapshot.view(), template, annotations).map_err(|stage| vec![stage])
     }
 
     /// Plans the steps towards the wanted pods of the wanted revision.
@@ -110,17 +110,17 @@ impl PodOwner for CloneSetOwner {
         now: Timestamp,
     ) {
         let revisions = &revisions;
-        let scene = snapshot.scene();
-        release::release(&scene, plan);
+        let view = snapshot.view();
+        release::release(&view, plan);
         settings.wanted.rolls_back =
             snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
         let active = snapshot.pods.iter().filter(|pod| pod.is_active());
         let mut pods: Vec<_> = active.cloned().collect();
-        let returning = hooks::returning(&scene, settings.wanted.replicas, &pods);
+        let returning = hooks::returning(&view, settings.wanted.replicas, &pods);
         let count = |pods: &[Arc<Pod>], is_updated: &dyn Fn(&Pod) -> bool| {
             let held = |pod: &Arc<Pod>| Held {
                 updated: is_updated(pod),
-                ..held(&scene, &settings, revisions, &returning, pod, now)
+                ..held(&view, &settings, revisions, &returning, pod, now)
             };
             rollout::numbers(&settings.wanted, pods.iter().map(held))
         };
@@ -133,8 +133,8 @@ impl PodOwner for CloneSetOwner {
         // be disrupted does not include it.
         pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
         let config = settings.predownload_config(snapshot);
-        let progress = predownload::progress(&scene, &config, revisions, &pods, now);
-        let hold = predownload::PredownloadHold::new(&scene, &config, revisions, &progress, now);
+        let progress = predownload::progress(&view, &config, revisions, &pods, now);
+        let hold = predownload::PredownloadHold::new(&view, &config, revisions, &progress, now);
         let chosen = choose::choose(
             snapshot,
             &settings,
@@ -144,7 +144,7 @@ impl PodOwner for CloneSetOwner {
             &hold,
             now,
         );
-        proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
+        proceed(&view, Some(&chosen), &returning, &pods, plan, now);
         let ending = ended::ending(snapshot, plan, now);
         ending.keep_places(revisions, &mut numbers);
         adopt::pods(
@@ -166,8 +166,8 @@ impl PodOwner for CloneSetOwner {
         );
         plan.add_stage("ended", ending.steps);
         plan.add_stage("scale down", leaving.steps);
-        predownload::plan(&scene, &config, template, revisions, progress, plan);
-        update::update(&scene, &chosen, settings.grace, plan, now);
+        predownload::plan(&view, &config, template, revisions, progress, plan);
+        update::update(&view, &chosen, settings.grace, plan, now);
         clean_up(snapshot, revisions, &pods, plan);
         tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
@@ -204,12 +204,12 @@ fn clean_up(snapshot: &Snapshot, revisions: &Revisions, pods: &[Arc<Pod>], plan:
     let names = pods_to_delete::clean(snapshot);
     plan.add_stage("pods to delete", names.into_iter().collect());
     claims::settle(snapshot, plan);
-    history::drop_history(&snapshot.scene(), revisions, pods, plan);
+    history::drop_history(&snapshot.view(), revisions, pods, plan);
 }
 
 /// The properties of a pod that decide how the pod counts.
 fn held(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     settings: &Settings,
     revisions: &Revisions,
     returning: &Uids,
@@ -222,7 +222,7 @@ fn held(
         available: availability(pod, settings.min_ready_seconds, now).is_available(),
         scheduled: !pod.spec.node_name.is_empty(),
         broken: repair::is_broken(pod),
-        to_delete: scene.is_to_delete(pod),
+        to_delete: view.is_to_delete(pod),
         preparing_delete: is_leaving(pod, returning),
     }
 }
@@ -259,8 +259,8 @@ fn leaving(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Leaving {
-    let scene = snapshot.scene();
-    let is_first = |pod: &Arc<Pod>| scene.is_to_delete(pod) || is_leaving(pod, returning);
+    let view = snapshot.view();
+    let is_first = |pod: &Arc<Pod>| view.is_to_delete(pod) || is_leaving(pod, returning);
     let (mut leave, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(is_first);
     let (updated, old): (Vec<_>, Vec<_>) = staying
         .into_iter()
@@ -270,7 +270,7 @@ fn leaving(
     for (mut pods, surplus) in [(old, numbers.delete_old), (updated, numbers.delete_updated)] {
         // In nearly every round there is no surplus pod.
         if surplus > 0 {
-            spread::for_deletion(&mut pods, &scene.spread(), is_available);
+            spread::for_deletion(&mut pods, &view.spread(), is_available);
             leave.extend(pods.into_iter().take(surplus));
         }
     }
@@ -280,7 +280,7 @@ fn leaving(
         uids: Uids::new(),
     };
     for pod in leave {
-        let asked = scene.is_to_delete(&pod);
+        let asked = view.is_to_delete(&pod);
         let reason = if asked {
             "its deletion was asked for"
         } else {
@@ -293,7 +293,7 @@ fn leaving(
             continue;
         }
         disruptions -= usize::from(available);
-        if let Some(step) = update::leave(&scene, &pod, reason, now) {
+        if let Some(step) = update::leave(&view, &pod, reason, now) {
             leaving.steps.push(step);
             leaving.uids.insert(pod.metadata.uid.clone());
         }

@@ -46,7 +46,7 @@ pub(super) struct Ending {
 
 /// Decides which ended pods are deleted now, and which stay.
 pub(super) fn ending(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) -> Ending {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let mut ending = Ending::default();
     for pod in snapshot.pods.iter().filter(|pod| has_ended(pod)) {
         let reason = ended::reason(pod);
@@ -65,7 +65,7 @@ pub(super) fn ending(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) -> En
         } else {
             ending
                 .steps
-                .extend(ended::delete(&scene, pod, (&reason, EVENT), plan, now));
+                .extend(ended::delete(&view, pod, (&reason, EVENT), plan, now));
         }
     }
     ending
@@ -123,7 +123,7 @@ impl Ended {
 /// not solved yet.
 pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let known = snapshot.ended.filter(|ended| ended.count.times >= OFTEN)?;
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let next: Vec<_> = snapshot
         .pods
         .iter()

@@ -103,7 +103,7 @@ fn failures(
     };
     let is_update =
         |deed: Deed| deed.resource == PODS && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     for (type_, message) in [
         (condition::FAILED_SCALE, outcome.first(is_scale)),
         (condition::FAILED_UPDATE, outcome.first(is_update)),

@@ -712,7 +712,7 @@ fn new_pod_is_built_from_malformed_revision() {
             json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": template}}});
         let revision = serde_json::from_value(revision).unwrap();
         let mut pod = berth_workload::update::podset::new_pod::new_pod(
-            &world.snapshot().scene(),
+            &world.snapshot().view(),
             &revision,
             &revision.template(),
             "web-abcde",

@@ -32,13 +32,13 @@ pub(super) fn causes(
     outcome: &Outcome,
     now: Timestamp,
 ) -> Vec<Cause> {
-    let scene = snapshot.scene();
-    let mut causes = blocked::of_writes(&scene, plan, outcome, now);
-    let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
+    let view = snapshot.view();
+    let mut causes = blocked::of_writes(&view, plan, outcome, now);
+    let hazard = overlap::message(&view.workload, &snapshot.overlapping);
     causes.extend(hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now)));
     causes.extend(not_ready(snapshot, places, plan, now));
     causes.extend(failing(snapshot, places, now));
-    causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
+    causes.extend(prepull::unserved(&view.workload, snapshot.gates, now));
     // A node where the pod may stay without being wanted is no cause, and neither is its pod.
     let borne = places
         .by_node
@@ -46,7 +46,7 @@ pub(super) fn causes(
         .filter(|place| place.fit == Fit::MayStay)
         .flat_map(|place| &place.pods);
     let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();
-    causes.extend(blocked::of_pods_without(&scene, &borne, plan, now));
+    causes.extend(blocked::of_pods_without(&view, &borne, plan, now));
     // The remedy of this cause does not help a pod that has another fault.
     causes.extend(host_ports(snapshot, places, now));
     causes
@@ -81,7 +81,7 @@ fn not_ready(
             not_ready,
         )
     } else {
-        let key = snapshot.scene().workload.annotation(UPDATE_TOPOLOGY_KEY)?;
+        let key = snapshot.view().workload.annotation(UPDATE_TOPOLOGY_KEY)?;
         (
             format!("the turn of their {key}, which nodes that are not Ready hold up"),
             holding_up(snapshot, places, now)?,
@@ -95,7 +95,7 @@ fn not_ready(
     nodes.truncate(MOST);
     let message = format!(
         "{}: pods wait for {what}: {}{more}; bring them back, delete them, or set annotation {DAEMONSET_IGNORE_NOT_READY}: \"true\"",
-        snapshot.scene().workload,
+        snapshot.view().workload,
         nodes.join(", ")
     );
     Some(Cause::new(Grade::Failing, "NodesNotReady", message, now))
@@ -134,10 +134,10 @@ fn holding_up<'a>(
 
 /// The revisions, once that of the template exists.
 fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
-    let scene = snapshot.scene();
-    match history::recognise(&scene, template) {
+    let view = snapshot.view();
+    match history::recognise(&view, template) {
         Recognised::Newest(updated) | Recognised::Older(updated, _) => {
-            Some(Revisions::new(&scene, updated))
+            Some(Revisions::new(&view, updated))
         }
         Recognised::New(_) => None,
     }
@@ -145,7 +145,7 @@ fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
 
 /// The cause if pods of a node fail one after the other: the node refuses or evicts them.
 fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let told = workload
         .blocked
         .filter(|told| told.reason == PODS_FAIL)
@@ -183,7 +183,7 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
 
 /// The cause if two pods of one node need the same host port.
 fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let is_told = workload
         .blocked
         .is_some_and(|told| told.reason == HOST_PORT_WITH_SURGE);

@@ -114,7 +114,7 @@ impl<'a> Turns<'a> {
             .filter(|(name, place)| !empty.contains(name) && is_coming(place))
             .count();
         let in_zone = snapshot
-            .scene()
+            .view()
             .workload
             .annotation(UPDATE_TOPOLOGY_KEY)
             .map(|key| {
@@ -191,7 +191,7 @@ impl<'a> Turns<'a> {
 /// With the annotation, nodes that are not Ready count against no limit.
 pub(super) fn ignores_not_ready(snapshot: &Snapshot) -> bool {
     snapshot
-        .scene()
+        .view()
         .workload
         .annotation(DAEMONSET_IGNORE_NOT_READY)
         == Some("true")
@@ -316,7 +316,7 @@ pub(super) fn candidate<'a>(
     let [pod] = place.pods[..] else { return None };
     let is_free = pod.is_active()
         && leaving.is_none_or(|leaving| !leaving.contains(&pod.metadata.uid))
-        && !snapshot.scene().is_to_delete(pod)
+        && !snapshot.view().is_to_delete(pod)
         && lifecycle::state(pod) != lifecycle::PREPARING_DELETE
         && !inherited::is_in_grace(pod);
     (is_free && !is_updated(snapshot, revisions, pod)).then_some(pod)
@@ -334,7 +334,7 @@ pub(super) fn choose(
     turns: &mut Turns<'_>,
     plan: &mut Plan,
 ) -> Chosen {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     // On a node that is not ready a pod costs no budget, and its failures are not visible: a bad
     // revision would reach one such node after the other.
     let waits_for_node = settings.policy == Policy::InPlaceIfPossible || turns.repair.fails > 0;
@@ -371,7 +371,7 @@ pub(super) fn choose(
         .iter()
         .filter(|pod| !has_gate(pod, IN_PLACE_UPDATE_READY));
     let without_gate = without_gate.map(|pod| pod.metadata.uid.clone());
-    let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None)
+    let ways = Ways::new(&view, settings.policy, revisions, &target, |_| None)
         .asked_by("rollingUpdateType is Standard");
     let ways = match settings.policy {
         Policy::InPlaceIfPossible => {

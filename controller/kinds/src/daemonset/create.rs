@@ -149,9 +149,9 @@ fn step(
     node: &str,
     id: &str,
 ) -> Step {
-    let scene = snapshot.scene();
-    let name = format!("{}-{id}", scene.workload.name());
-    let mut body = new_pod(&scene, revision, &revisions.template_of(revision), &name);
+    let view = snapshot.view();
+    let name = format!("{}-{id}", view.workload.name());
+    let mut body = new_pod(&view, revision, &revisions.template_of(revision), &name);
     tolerate_as_daemon(&mut body);
     if snapshot.own.assigns_by_scheduler {
         pin_to_node(&mut body, node);

@@ -102,7 +102,7 @@ impl PodOwner for DaemonSetOwner {
         if !merged.is_empty() {
             return Err(merged);
         }
-        let found = history::revisions(&snapshot.scene(), template, BTreeMap::new());
+        let found = history::revisions(&snapshot.view(), template, BTreeMap::new());
         match (found, adopt::awaited(snapshot, now)) {
             (Ok(found), _) => Ok(found),
             (Err(_), Some((pod, rest))) => {
@@ -127,8 +127,8 @@ impl PodOwner for DaemonSetOwner {
         now: Timestamp,
     ) {
         let (settings, places) = (&settings, &places);
-        let scene = snapshot.scene();
-        release::release(&scene, plan);
+        let view = snapshot.view();
+        release::release(&view, plan);
         without_nodes(places)
             .into_iter()
             .for_each(|why| plan.wait(why));
@@ -147,8 +147,8 @@ impl PodOwner for DaemonSetOwner {
         let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
         let annotated = Annotated::of(&snapshot.set.metadata);
         let config = settings.predownload_config(snapshot, places.wanted().count(), &annotated);
-        let progress = predownload::progress(&scene, &config, revisions, &pods, now);
-        let hold = predownload::PredownloadHold::new(&scene, &config, revisions, &progress, now);
+        let progress = predownload::progress(&view, &config, revisions, &pods, now);
+        let hold = predownload::PredownloadHold::new(&view, &config, revisions, &progress, now);
         let chosen = choose::choose(
             snapshot,
             settings,
@@ -159,13 +159,13 @@ impl PodOwner for DaemonSetOwner {
             plan,
         )
         .with_held(|pod| hold.of(pod));
-        proceed(&scene, Some(&chosen), &Uids::new(), &pods, plan, now);
-        podset_adopt::pods(&scene.workload, &snapshot.orphans.pods, plan);
+        proceed(&view, Some(&chosen), &Uids::new(), &pods, plan, now);
+        podset_adopt::pods(&view.workload, &snapshot.orphans.pods, plan);
         create::create(snapshot, settings, places, revisions, &turns, plan, now);
         plan.add_stage("delete", leaving.steps);
-        predownload::plan(&scene, &config, template, revisions, progress, plan);
-        update::update(&scene, &chosen, SignedDuration::ZERO, plan, now);
-        history::drop_history(&scene, revisions, &pods, plan);
+        predownload::plan(&view, &config, template, revisions, progress, plan);
+        update::update(&view, &chosen, SignedDuration::ZERO, plan, now);
+        history::drop_history(&view, revisions, &pods, plan);
         tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
 

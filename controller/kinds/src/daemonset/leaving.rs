@@ -39,7 +39,7 @@ pub(super) fn leaving(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Leaving {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let mut go: Vec<(&Arc<Pod>, String)> = Vec::new();
     let gone = places
         .of_gone_nodes
@@ -80,22 +80,22 @@ pub(super) fn leaving(
             plan.look_again_after(SignedDuration::from_secs(1));
         } else if has_ended(pod) {
             leaving.steps.extend(ended::delete(
-                &scene,
+                &view,
                 pod,
                 (&reason, "FailedDaemonPod"),
                 plan,
                 now,
             ));
-        } else if hooks::holds_deletion(&scene, pod) {
+        } else if hooks::holds_deletion(&view, pod) {
             plan.wait_for_pod(
                 pod,
                 format!("is to be deleted ({reason}), and hook preDelete holds it"),
             );
             leaving
                 .steps
-                .extend(hooks::hold_deletion(&scene, pod, &reason, false, now));
+                .extend(hooks::hold_deletion(&view, pod, &reason, false, now));
         } else {
-            leaving.steps.push(update::delete(&scene, pod, &reason));
+            leaving.steps.push(update::delete(&view, pod, &reason));
         }
     }
     leaving
@@ -127,7 +127,7 @@ fn going_back<'a>(
         if !is_out
             || !pod.is_active()
             || !is_updated(snapshot, revisions, pod)
-            || snapshot.scene().is_to_delete(pod)
+            || snapshot.view().is_to_delete(pod)
         {
             continue;
         }
@@ -163,10 +163,10 @@ fn asked_for<'a>(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Vec<(&'a Arc<Pod>, String)> {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let mut go = Vec::new();
     let is_asked = |pod: &&Arc<Pod>| {
-        pod.is_active() && scene.is_to_delete(pod) && !known.contains(&pod.metadata.uid)
+        pod.is_active() && view.is_to_delete(pod) && !known.contains(&pod.metadata.uid)
     };
     for pod in snapshot.pods.iter().filter(is_asked) {
         let is_of_wanted = places

@@ -21,7 +21,7 @@ use super::Snapshot;
 /// more. Empty if there are no duplicates, or if the rest waits for pods that the set does not
 /// control yet, or whose update OpenKruise began.
 pub(super) fn duplicates(snapshot: &Snapshot) -> Vec<Stage> {
-    let labels = snapshot.scene().workload.labels;
+    let labels = snapshot.view().workload.labels;
     let (mut relabelled, mut deleted) = (Vec::new(), Vec::new());
     for (duplicate, kept) in revision::duplicates(&snapshot.revisions) {
         let steps = pods_of(duplicate, &snapshot.pods)

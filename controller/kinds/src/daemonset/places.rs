@@ -163,7 +163,7 @@ pub(super) fn has_generation(snapshot: &Snapshot, pod: &Pod) -> bool {
 /// The template generation that the DaemonSet had as one of Kubernetes' own.
 pub(super) fn template_generation(snapshot: &Snapshot) -> Option<&str> {
     snapshot
-        .scene()
+        .view()
         .workload
         .annotation(DAEMONSET_TEMPLATE_GENERATION)
         .filter(|text| text.parse::<i64>().is_ok())

@@ -53,7 +53,7 @@ pub(super) fn settings(
     desired: usize,
 ) -> Result<Settings, Refusal> {
     let spec = &snapshot.set.spec;
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let refuse = |problem: (&str, String)| refusal(&workload, problem);
     check_selector(&workload).map_err(refuse)?;
     predownload::check(&workload)?;

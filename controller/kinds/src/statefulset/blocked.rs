@@ -27,11 +27,11 @@ pub(super) fn causes(
     new: &StatefulSetStatus,
     now: Timestamp,
 ) -> Vec<Cause> {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let settings = settings::beside_template(snapshot).ok();
     let places = in_order(snapshot, settings.as_ref(), now);
     let (mut causes, others) = claims::refused(snapshot, outcome, now);
-    causes.extend(blocked::of_writes(&scene, plan, &others, now));
+    causes.extend(blocked::of_writes(&view, plan, &others, now));
     causes.extend(names::taken(snapshot, now));
     causes.extend(claims::in_the_way(snapshot));
     causes.extend(ignored_start(snapshot, now));
@@ -48,7 +48,7 @@ pub(super) fn causes(
         .map(|(pod, _)| pod.metadata.uid.clone())
         .collect();
     causes.extend(of_nodes.into_iter().map(|(_, cause)| cause));
-    causes.extend(blocked::of_pods_without(&scene, &told, plan, now));
+    causes.extend(blocked::of_pods_without(&view, &told, plan, now));
     if let Some(places) = &places {
         causes.extend(order::ended(snapshot, places));
         causes.extend(
@@ -76,7 +76,7 @@ fn ignored_start(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
         let message = format!(
             "{}: spec.ordinals.start: {start} is ignored, ordinals begin with 0: the feature gate StatefulSetStartOrdinal is off; \
              turn it on, or remove the field",
-            snapshot.scene().workload
+            snapshot.view().workload
         );
         Cause::new(Grade::Hazard, "StartIgnored", message, now)
     })
@@ -97,7 +97,7 @@ fn ignored_growth(snapshot: &Snapshot, new: &StatefulSetStatus, now: Timestamp) 
     let message = format!(
         "{}: spec.volumeClaimUpdateStrategy.type: OnPodRollingUpdate is ignored, claims of template {} stay smaller than it says: the \
          feature gate StatefulSetAutoResizePVCGate is off; turn it on, or set the type to OnDelete",
-        snapshot.scene().workload,
+        snapshot.view().workload,
         claim.volume_claim_name
     );
     Some(Cause::new(Grade::Hazard, "GrowthIgnored", message, now))

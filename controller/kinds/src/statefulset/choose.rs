@@ -30,7 +30,7 @@ pub(super) fn choose(
     hold: &PredownloadHold<'_>,
     plan: &mut Plan,
 ) -> Chosen {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let (mut candidates, staying) = candidates(snapshot, settings, places, revisions, leaving);
     let broken = candidates
         .iter()
@@ -42,7 +42,7 @@ pub(super) fn choose(
     let active = places
         .wanted
         .values()
-        .filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
+        .filter(|pod| pod.is_active() && !view.is_to_delete(pod));
     let repair = Repair::new(broken, active.filter(fails).count());
     // With ordered updates, the controller repairs only the pod for which all others wait, and only
     // if no other update has begun.
@@ -72,8 +72,7 @@ pub(super) fn choose(
     });
     places.growth.plan(snapshot, &growing, plan);
     let target = revisions.updated.clone();
-    let ways =
-        Ways::new(&scene, settings.policy, revisions, &target, |_| None).with_volumes(&scene);
+    let ways = Ways::new(&view, settings.policy, revisions, &target, |_| None).with_volumes(&view);
     let why = if settings.updates {
         "partition"
     } else if settings.on_delete {
@@ -104,7 +103,7 @@ fn grown(
         }
         Stage::Differs(claim) => {
             let what = "is of another storage class than its template, and is to be deleted first";
-            if snapshot.scene().workload.blocked.is_none() {
+            if snapshot.view().workload.blocked.is_none() {
                 let message = format!("failed to update pvc {claim}: it {what}");
                 plan.events.push(Event::warning("FailedUpdatePVC", message));
             }
@@ -123,7 +122,7 @@ fn candidates(
     revisions: &Revisions,
     leaving: &Leaving,
 ) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let is_old = |pod: &Pod| {
         let is_small = || places.growth.stage(snapshot, pod) == Stage::Due;
         pod.is_active() && (!places.is_updated(revisions, pod) || is_small())
@@ -131,7 +130,7 @@ fn candidates(
     let old = places.wanted.iter().rev().filter(|(_, pod)| is_old(pod));
     let is_candidate = |pod: &Pod| {
         !leaving.uids.contains(&pod.metadata.uid)
-            && !scene.is_to_delete(pod)
+            && !view.is_to_delete(pod)
             && lifecycle::state(pod) != lifecycle::PREPARING_DELETE
             && !inherited::is_in_grace(pod)
     };

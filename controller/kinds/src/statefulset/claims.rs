@@ -69,8 +69,8 @@ impl<'a> Templates<'a> {
 }
 
 fn new_claim(snapshot: &Snapshot, template: &Value, name: &str) -> Value {
-    let mut claim = claim_template::new_claim(&snapshot.scene().workload, template, name);
-    claim["metadata"]["annotations"][OWNED_BY] = json!(snapshot.scene().workload.name());
+    let mut claim = claim_template::new_claim(&snapshot.view().workload, template, name);
+    claim["metadata"]["annotations"][OWNED_BY] = json!(snapshot.view().workload.name());
     if snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) && Policy::of(snapshot).goes_with_set {
         claim["metadata"]["ownerReferences"] = json!([reference_to_set(snapshot)]);
     }
@@ -101,7 +101,7 @@ impl Policy {
 
 /// The reason why a pod of this name cannot have its claims now.
 pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
-    claim_names(&snapshot.scene().workload, pod).find_map(|name| {
+    claim_names(&snapshot.view().workload, pod).find_map(|name| {
         let claim = snapshot.own.claims.get(&*name)?;
         if claim.is_going() {
             return Some(format!("its claim {name} is being deleted"));
@@ -179,7 +179,7 @@ fn change_owners<'a>(
     pod: &'a Pod,
     condemned: bool,
 ) -> impl Iterator<Item = (Action, String)> + 'a {
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     // Of claims of removed templates, only those change whose deletion with their pod must be
     // undone, because the pod is back in range.
     let is_undone = |name: &String| {
@@ -231,7 +231,7 @@ fn change_owners<'a>(
         if may_own && claim.metadata.annotation(OWNED_BY).is_none() {
             // The owner reference marks the claim as the set's, and this patch may remove the
             // reference.
-            patch["metadata"]["annotations"] = json!({OWNED_BY: snapshot.scene().workload.name()});
+            patch["metadata"]["annotations"] = json!({OWNED_BY: snapshot.view().workload.name()});
         }
         (!owners.is_empty()).then(|| {
             (
@@ -264,7 +264,7 @@ pub(super) fn without_consent(snapshot: &Snapshot) -> Vec<&str> {
     {
         return Vec::new();
     }
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let of_pod = |pod: &Arc<Pod>| claim_names(&workload, &pod.metadata.name).collect::<Vec<_>>();
     let claims = snapshot
         .pods

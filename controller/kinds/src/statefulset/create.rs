@@ -199,8 +199,8 @@ fn create_pod(
     name: &str,
     now: Timestamp,
 ) -> Step {
-    let scene = snapshot.scene();
-    let mut body = new_pod(&scene, revision, template, name);
+    let view = snapshot.view();
+    let mut body = new_pod(&view, revision, template, name);
     let labels = &mut body["metadata"]["labels"];
     labels[POD_NAME_LABEL] = json!(name);
     if snapshot.gates.has(Gate::PodIndexLabel) {
@@ -210,7 +210,7 @@ fn create_pod(
     if !snapshot.set.spec.service_name.is_empty() {
         body["spec"]["subdomain"] = json!(snapshot.set.spec.service_name);
     }
-    let state = if hooks::holds_new(&scene) {
+    let state = if hooks::holds_new(&view) {
         lifecycle::PREPARING_NORMAL
     } else {
         lifecycle::NORMAL
@@ -223,7 +223,7 @@ fn create_pod(
     actions.push(Action::CreatePod {
         body: Body::from(&body),
     });
-    let set = scene.workload.name();
+    let set = view.workload.name();
     Step {
         actions,
         reason: format!(

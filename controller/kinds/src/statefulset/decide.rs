@@ -83,8 +83,8 @@ impl PodOwner for StatefulSetOwner {
         now: Timestamp,
     ) {
         let (settings, revisions) = (&settings, &revisions);
-        let scene = snapshot.scene();
-        release::release(&scene, plan);
+        let view = snapshot.view();
+        release::release(&view, plan);
         let places = Places::new(snapshot, settings, now);
         let returning = leaving::returning(snapshot, &places);
         let leaving = leaving::leaving(snapshot, settings, &places, &returning, plan, now);
@@ -93,19 +93,19 @@ impl PodOwner for StatefulSetOwner {
         let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
         let ahead = settings.predownload(snapshot);
         let config = settings.predownload_config(&ahead);
-        let progress = predownload::progress(&scene, &config, revisions, &pods, now);
-        let hold = predownload::PredownloadHold::new(&scene, &config, revisions, &progress, now);
+        let progress = predownload::progress(&view, &config, revisions, &pods, now);
+        let hold = predownload::PredownloadHold::new(&view, &config, revisions, &progress, now);
         let chosen = choose::choose(
             snapshot, settings, &places, revisions, &leaving, &hold, plan,
         );
-        proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
-        adopt::pods(&scene.workload, &snapshot.orphans.pods, plan);
+        proceed(&view, Some(&chosen), &returning, &pods, plan, now);
+        adopt::pods(&view.workload, &snapshot.orphans.pods, plan);
         create::create(snapshot, settings, &places, revisions, plan, now);
         plan.add_stage("delete", leaving.steps);
-        predownload::plan(&scene, &config, template, revisions, progress, plan);
-        update::update(&scene, &chosen, settings.grace, plan, now);
+        predownload::plan(&view, &config, template, revisions, progress, plan);
+        update::update(&view, &chosen, settings.grace, plan, now);
         claims::settle(snapshot, &places, plan);
-        history::drop_history(&scene, revisions, &pods, plan);
+        history::drop_history(&view, revisions, &pods, plan);
         tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
 

@@ -196,7 +196,7 @@ impl Growth {
 }
 
 fn enlarge(snapshot: &Snapshot, pod: &Pod, size: &Size, claim: &Claim) -> Step {
-    let (set, name) = (snapshot.scene().workload.name(), &claim.metadata.name);
+    let (set, name) = (snapshot.view().workload.name(), &claim.metadata.name);
     let storage = size.storage().unwrap_or_default();
     let patch = json!({"spec": {"resources": {"requests": {"storage": storage}}}});
     let event = |warning, reason, word| Event {

@@ -26,13 +26,12 @@ pub(super) struct Leaving {
 
 /// Pods in range that were held before their deletion and are wanted again.
 pub(super) fn returning(snapshot: &Snapshot, places: &Places<'_>) -> Uids {
-    let scene = snapshot.scene();
-    if !hooks::may_return(&scene) {
+    let view = snapshot.view();
+    if !hooks::may_return(&view) {
         return Uids::new();
     }
-    let is_held = |pod: &Pod| {
-        lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !scene.is_to_delete(pod)
-    };
+    let is_held =
+        |pod: &Pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !view.is_to_delete(pod);
     places
         .wanted
         .values()
@@ -147,7 +146,7 @@ fn why_replaced(snapshot: &Snapshot, pod: &Arc<Pod>, returning: &Uids) -> Option
     if !pod.is_active() {
         return Some("it has ended");
     }
-    if snapshot.scene().is_to_delete(pod) {
+    if snapshot.view().is_to_delete(pod) {
         return Some("its deletion was asked for");
     }
     let is_held = lifecycle::state(pod) == lifecycle::PREPARING_DELETE
@@ -157,7 +156,7 @@ fn why_replaced(snapshot: &Snapshot, pod: &Arc<Pod>, returning: &Uids) -> Option
 
 impl Leaving {
     fn take(&mut self, snapshot: &Snapshot, pod: &Pod, reason: &str, now: Timestamp) {
-        if let Some(step) = update::leave(&snapshot.scene(), pod, reason, now) {
+        if let Some(step) = update::leave(&snapshot.view(), pod, reason, now) {
             self.steps.push(step);
             self.uids.insert(pod.metadata.uid.clone());
         }

@@ -42,7 +42,7 @@ pub(super) struct Places<'a> {
 
 impl<'a> Places<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, settings: &'a Settings, now: Timestamp) -> Self {
-        let set = snapshot.scene().workload.name();
+        let set = snapshot.view().workload.name();
         let pods = snapshot
             .pods
             .iter()
@@ -126,7 +126,7 @@ impl<'a> Places<'a> {
 
     /// The name of the pod of this ordinal.
     pub(super) fn name(&self, ordinal: i64) -> String {
-        pod_name(self.snapshot.scene().workload.name(), ordinal)
+        pod_name(self.snapshot.view().workload.name(), ordinal)
     }
 }
 
@@ -186,5 +186,5 @@ pub fn former_claims<'a>(
 /// Whether the pod has the wanted revision and a volume of each claim template. Claim templates are
 /// no part of a revision. A removed template leaves a pod as it is.
 pub(super) fn is_updated(snapshot: &Snapshot, is_of_revision: bool, pod: &Pod) -> bool {
-    is_of_revision && claim_template::without_volume(&snapshot.scene().workload, pod).is_none()
+    is_of_revision && claim_template::without_volume(&snapshot.view().workload, pod).is_none()
 }

@@ -58,7 +58,7 @@ pub struct Settings {
 /// The refusal names the object, the field, the value and the remedy.
 pub(super) fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refusal> {
     let settings = beside_template(snapshot)?;
-    launch::priorities(template).map_err(|problem| refusal(&snapshot.scene().workload, problem))?;
+    launch::priorities(template).map_err(|problem| refusal(&snapshot.view().workload, problem))?;
     Ok(settings)
 }
 
@@ -68,7 +68,7 @@ pub(super) fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings
 /// As [`settings`].
 pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> {
     let spec = &snapshot.set.spec;
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let refuse = |problem: (&str, String)| refusal(&workload, problem);
     check_selector(&workload).map_err(refuse)?;
     check_claim_templates(&workload)?;

@@ -52,7 +52,7 @@ pub(super) fn set(
 
 /// Counts pods as they are. Pods that are being deleted count only as existing.
 fn count(snapshot: &Snapshot, updated: &str, status: &mut StatefulSetStatus, now: Timestamp) {
-    let seconds = snapshot.scene().workload.min_ready_seconds;
+    let seconds = snapshot.view().workload.min_ready_seconds;
     let of =
         |what: &dyn Fn(&Pod) -> bool| number(snapshot.pods.iter().filter(|pod| what(pod)).count());
     let is_of = |pod: &Pod, name: &str| {
@@ -92,7 +92,7 @@ fn failures(
             && matches!(deed.verb, Verb::Patch | Verb::PatchStatus | Verb::Delete);
         pods || deed == Deed::of(Verb::Patch, CLAIMS)
     };
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let sides = [
         (condition::FAILED_CREATE_POD, outcome.first(is_creation)),
         (condition::FAILED_UPDATE_POD, outcome.first(is_update)),

@@ -14,7 +14,7 @@ use berth_workload::feature_gates::Gates;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::untyped_workload::WorkloadCondition;
 use berth_workload::plan::Plan;
-use berth_workload::update::podset::{Blocked, Phases, Scene, Workload};
+use berth_workload::update::podset::{Blocked, Phases, Workload, WorkloadView};
 use jiff::Timestamp;
 
 use super::schedulability::Schedulability;
@@ -164,8 +164,8 @@ fn of_pods(
             &template,
         )
     };
-    let scene = Scene::plain(seen, pods, &[], &phases, Gates::default());
-    blocked::of_pods(&scene, &Plan::default(), now)
+    let view = WorkloadView::plain(seen, pods, &[], &phases, Gates::default());
+    blocked::of_pods(&view, &Plan::default(), now)
 }
 
 /// The message with the fields of the UnitedDeployment in it, because a change of the workload

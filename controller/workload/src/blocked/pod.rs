@@ -13,32 +13,32 @@ use crate::objects::pod::{Availability, Condition, ContainerStatus, Pod, availab
 use crate::update::inplace::exact::Verdict;
 use crate::update::inplace::resize::{INFEASIBLE, refused};
 use crate::update::inplace::steps::Phase;
-use crate::update::podset::Scene;
+use crate::update::podset::WorkloadView;
 
 /// The pod's causes, including the ones that have not lasted long enough yet.
-pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause> {
+pub(super) fn causes(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause> {
     if pod.metadata.deletion_timestamp.is_some() {
-        return terminating(scene, pod).into_iter().collect();
+        return terminating(view, pod).into_iter().collect();
     }
     if !pod.is_active() {
         let is_held = lifecycle::state(pod) == PREPARING_DELETE;
-        return hook(scene, pod).filter(|_| is_held).into_iter().collect();
+        return hook(view, pod).filter(|_| is_held).into_iter().collect();
     }
-    let mut causes: Vec<_> = resize(scene, pod, now).into_iter().collect();
-    match availability(pod, scene.workload.min_ready_seconds, now) {
+    let mut causes: Vec<_> = resize(view, pod, now).into_iter().collect();
+    match availability(pod, view.workload.min_ready_seconds, now) {
         Availability::NotReady => {}
         Availability::Held => {
             // A readiness gate may open before the update is proven.
-            causes.extend(hook(scene, pod).or_else(|| unproven(scene, pod)));
+            causes.extend(hook(view, pod).or_else(|| unproven(view, pod)));
             return causes;
         }
         Availability::Available | Availability::After(_) => {
-            causes.extend(crashed(scene, pod, now));
+            causes.extend(crashed(view, pod, now));
             return causes;
         }
     }
     if pod.spec.node_name.is_empty() {
-        causes.push(unscheduled(scene, pod));
+        causes.push(unscheduled(view, pod));
         return causes;
     }
     if let Some(Fault {
@@ -48,7 +48,7 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
         only_if_told,
     }) = fault(pod)
     {
-        let message = sentence(scene, pod, &what, &remedy);
+        let message = sentence(view, pod, &what, &remedy);
         causes.push(Cause {
             grade: Grade::Failing,
             reason,
@@ -58,8 +58,8 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
         });
     }
     if causes.iter().all(|cause| cause.only_if_told) {
-        let other = hook(scene, pod).or_else(|| unproven(scene, pod));
-        causes.push(other.unwrap_or_else(|| not_ready(scene, pod)));
+        let other = hook(view, pod).or_else(|| unproven(view, pod));
+        causes.push(other.unwrap_or_else(|| not_ready(view, pod)));
     }
     causes
 }
@@ -154,7 +154,7 @@ pub(super) fn why_not_gone(pod: &Pod) -> String {
     )
 }
 
-fn sentence(scene: &Scene<'_>, pod: &Pod, what: &str, remedy: &str) -> String {
+fn sentence(view: &WorkloadView<'_>, pod: &Pod, what: &str, remedy: &str) -> String {
     let node = &pod.spec.node_name;
     let place = if node.is_empty() {
         String::new()
@@ -163,7 +163,7 @@ fn sentence(scene: &Scene<'_>, pod: &Pod, what: &str, remedy: &str) -> String {
     };
     format!(
         "{}: pod {}{place}: {what}; {remedy}",
-        scene.workload, pod.metadata.name
+        view.workload, pod.metadata.name
     )
 }
 
@@ -181,7 +181,7 @@ fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> C
     }
 }
 
-fn terminating(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
+fn terminating(view: &WorkloadView<'_>, pod: &Pod) -> Option<Cause> {
     // The end of its grace period.
     let due = pod.metadata.deletion_timestamp?;
     let remedy = if pod.metadata.finalizers.is_empty() {
@@ -192,12 +192,12 @@ fn terminating(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     let what = format!("{}, which was due at {due}", why_not_gone(pod));
     Some(lasting(
         "PodTerminating",
-        sentence(scene, pod, &what, remedy),
+        sentence(view, pod, &what, remedy),
         Some(due),
     ))
 }
 
-fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
+fn unscheduled(view: &WorkloadView<'_>, pod: &Pod) -> Cause {
     let condition = pod.condition("PodScheduled");
     let since = condition
         .and_then(|c| c.last_transition_time)
@@ -224,14 +224,14 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
     };
     lasting(
         "PodUnschedulable",
-        sentence(scene, pod, &what, &remedy),
+        sentence(view, pod, &what, &remedy),
         since,
     )
 }
 
 /// A container that crashes without a readiness probe is ready between crashes, so that the cause
 /// stays until the pod is ready for a while.
-fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
+fn crashed(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     let until = pod
         .condition("Ready")?
         .last_transition_time?
@@ -247,7 +247,7 @@ fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
         remedy,
         only_if_told,
     } = faults.find(|fault| fault.only_if_told)?;
-    let message = sentence(scene, pod, &what, &remedy);
+    let message = sentence(view, pod, &what, &remedy);
     Some(Cause {
         grade: Grade::Failing,
         reason,
@@ -258,7 +258,7 @@ fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
 }
 
 /// A change of resources that the node refuses or puts off.
-fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
+fn resize(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     // A condition about an earlier spec says nothing about this one.
     if pod.status.observed_generation < pod.metadata.generation {
         return None;
@@ -271,7 +271,7 @@ fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
         .filter(|c| &*c.reason == "Error");
     let condition = pending.or(failed)?;
     if let Some((INFEASIBLE, why)) = refused(pod) {
-        let message = format!("{}: pod {} {why}", scene.workload, pod.metadata.name);
+        let message = format!("{}: pod {} {why}", view.workload, pod.metadata.name);
         return Some(Cause::new(Grade::Failing, INFEASIBLE, message, now));
     }
     let what = format!(
@@ -280,7 +280,7 @@ fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     );
     let remedy =
         "ask for less in spec.template.spec.containers.resources, or make room on the node";
-    let message = sentence(scene, pod, &what, remedy);
+    let message = sentence(view, pod, &what, remedy);
     if &*condition.reason == "Deferred" {
         return Some(lasting(
             "ResizeDeferred",
@@ -292,8 +292,8 @@ fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
 }
 
 /// The cause of a pod that a hook holds.
-fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
-    let hooks = scene.workload.hooks;
+fn hook(view: &WorkloadView<'_>, pod: &Pod) -> Option<Cause> {
+    let hooks = view.workload.hooks;
     let state = lifecycle::state(pod);
     let (name, hook, holds) = match state {
         PREPARING_DELETE => ("preDelete", hooks.pre_delete, true),
@@ -334,14 +334,14 @@ fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     );
     Some(lasting(
         "HookNotReleased",
-        sentence(scene, pod, &what, &remedy),
+        sentence(view, pod, &what, &remedy),
         since,
     ))
 }
 
 /// The cause of an in-place update that neither the pod nor its node's daemon proves.
-fn unproven(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
-    let phase = scene.phase(pod);
+fn unproven(view: &WorkloadView<'_>, pod: &Pod) -> Option<Cause> {
+    let phase = view.phase(pod);
     let Phase::Patched(state, verdict) = &*phase else {
         return None;
     };
@@ -373,12 +373,12 @@ fn unproven(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     };
     Some(lasting(
         reason,
-        sentence(scene, pod, &what, remedy),
+        sentence(view, pod, &what, remedy),
         state.update_timestamp,
     ))
 }
 
-fn not_ready(scene: &Scene<'_>, pod: &Pod) -> Cause {
+fn not_ready(view: &WorkloadView<'_>, pod: &Pod) -> Cause {
     let since = pod
         .condition("Ready")
         .and_then(|c| c.last_transition_time)
@@ -392,5 +392,5 @@ fn not_ready(scene: &Scene<'_>, pod: &Pod) -> Cause {
     } else {
         "see its events and its log"
     };
-    lasting("PodNotReady", sentence(scene, pod, &what, remedy), since)
+    lasting("PodNotReady", sentence(view, pod, &what, remedy), since)
 }

@@ -10,7 +10,7 @@ use crate::objects::pod::Metadata;
 use crate::objects::resource::{CLAIMS, IMAGE_PULL_JOBS, PODS};
 use crate::plan::{Action, Deed, Failure, Plan, Verb};
 use crate::update::inplace::resize;
-use crate::update::podset::Scene;
+use crate::update::podset::WorkloadView;
 use crate::update::revision::{self, REVISION_LABEL};
 
 /// The reason of a refusal, and the text around the apiserver's answer.
@@ -27,7 +27,7 @@ struct Words {
 
 /// The causes of failed writes: one for all objects with the same answer.
 pub(super) fn causes(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     plan: &Plan,
     failures: &[Failure],
     now: Timestamp,
@@ -35,13 +35,13 @@ pub(super) fn causes(
     // The answers by object, grouped by their text and by the answer without the object's name.
     let mut groups: BTreeMap<(Words, String), BTreeMap<&str, String>> = BTreeMap::new();
     for failure in failures.iter().filter(|failure| !failure.infeasible) {
-        let Some(words) = words(scene, plan, failure) else {
+        let Some(words) = words(view, plan, failure) else {
             continue;
         };
         let (object, answer) = match failure.deed.verb {
             // The controller uses another name for each try, so that a user would not find a pod of
             // this name.
-            Verb::Create => ("", without_names(&failure.message, scene.workload.name())),
+            Verb::Create => ("", without_names(&failure.message, view.workload.name())),
             _ => (&*failure.object, failure.message.clone()),
         };
         let alike = if object.is_empty() {
@@ -56,24 +56,24 @@ pub(super) fn causes(
     }
     let infeasible = failures.iter().filter(|failure| failure.infeasible);
     let mut infeasible: Vec<_> = infeasible
-        .filter_map(|failure| infeasible_resize(scene, plan, failure, now))
+        .filter_map(|failure| infeasible_resize(view, plan, failure, now))
         .collect();
     infeasible.sort_by(|one, other| one.message.cmp(&other.message));
     let groups = groups
         .into_iter()
-        .map(|((words, _), answers)| cause(scene, words, &answers, now));
+        .map(|((words, _), answers)| cause(view, words, &answers, now));
     groups.chain(infeasible).collect()
 }
 
 /// A resize that the pod's node can never do, as the kubelet of Kubernetes before 1.36 reports it:
 /// a cause for each pod.
 fn infeasible_resize(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     plan: &Plan,
     failure: &Failure,
     now: Timestamp,
 ) -> Option<Cause> {
-    let pod = scene
+    let pod = view
         .pods
         .iter()
         .find(|pod| *pod.metadata.name == *failure.object)?;
@@ -82,13 +82,13 @@ fn infeasible_resize(
         _ => None,
     })?;
     let why = resize::refused_by_server(pod, wanted, &failure.message);
-    let message = format!("{}: pod {} {why}", scene.workload, pod.metadata.name);
+    let message = format!("{}: pod {} {why}", view.workload, pod.metadata.name);
     Some(Cause::new(Grade::Failing, resize::INFEASIBLE, message, now))
 }
 
 /// The text for a write that the server will refuse again; `None` for a write that may succeed by
 /// itself.
-fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
+fn words(view: &WorkloadView<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
     let quota = failure.code == 403 && failure.message.contains("exceeded quota");
     if !failure.permanent && !quota {
         return None;
@@ -134,7 +134,7 @@ fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
             "change spec.volumeClaimTemplates, or what refuses it",
         ),
         Verb::Create => {
-            let of_old = remedy_of_old_revision(scene, plan, failure);
+            let of_old = remedy_of_old_revision(view, plan, failure);
             words(
                 "CreateRefused",
                 "be created",
@@ -160,7 +160,11 @@ const OF_TEMPLATE: &str = "change spec.template, or what refuses it";
 
 /// The remedy if the server refuses a new pod of an older revision, which no change of
 /// `spec.template` reaches.
-fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<String> {
+fn remedy_of_old_revision(
+    view: &WorkloadView<'_>,
+    plan: &Plan,
+    failure: &Failure,
+) -> Option<String> {
     #[derive(Deserialize)]
     struct Created {
         metadata: Metadata,
@@ -178,8 +182,8 @@ fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> 
         .find(|pod| *pod.name == *failure.object)?
         .label(REVISION_LABEL)?
         .to_owned();
-    let own = revision::of_label(&label, scene.revisions)?;
-    if own.metadata.name == scene.revisions.last()?.metadata.name {
+    let own = revision::of_label(&label, view.revisions)?;
+    if own.metadata.name == view.revisions.last()?.metadata.name {
         return None;
     }
     let lacks_volume =
@@ -197,7 +201,7 @@ fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> 
 
 /// The cause as a sentence with the first few objects.
 fn cause(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     words: Words,
     answers: &BTreeMap<&str, String>,
     now: Timestamp,
@@ -211,7 +215,7 @@ fn cause(
             done,
             remedy,
         },
-    ) = (&scene.workload, words);
+    ) = (&view.workload, words);
     let mut named: Vec<&str> = answers.keys().copied().collect();
     let more = named.len().saturating_sub(NAMED);
     // Names that the status has already stay there while they are true, so that another choice of

@@ -24,7 +24,7 @@ use crate::objects::resource::IMAGE_PULL_JOBS;
 use crate::plan::{Action, Event, IfExists, Plan, Step, Target};
 use crate::update::inplace::change::{self, Change};
 use crate::update::inplace::steps;
-use crate::update::podset::Scene;
+use crate::update::podset::WorkloadView;
 use crate::update::podset::history::Revisions;
 use crate::update::podset::way::Policy;
 use crate::update::revision::{HASH_LABEL, REVISION_LABEL, Revision};
@@ -89,7 +89,7 @@ pub enum PredownloadProgress<'a> {
 
 /// Plans the jobs of the new revision, the deletion of other jobs, and the revision labels.
 pub fn plan(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     config: &PredownloadConfig<'_>,
     template: &Value,
     revisions: &Revisions,
@@ -102,17 +102,16 @@ pub fn plan(
     let updated = &revisions.updated;
     let mut steps = Vec::new();
     steps.extend(
-        jobs(scene).filter_map(|job| end(job, updated, progress == PredownloadProgress::Over)),
+        jobs(view).filter_map(|job| end(job, updated, progress == PredownloadProgress::Over)),
     );
     steps.extend(
-        scene
-            .revisions
+        view.revisions
             .iter()
             .filter_map(|revision| forget(revision, updated)),
     );
     match progress {
         PredownloadProgress::Due(images) => {
-            steps.extend(pull(scene, config, template, updated, &images, plan))
+            steps.extend(pull(view, config, template, updated, &images, plan))
         }
         PredownloadProgress::Ignored(why) => {
             let action = mark(updated, label::IMAGE_PREDOWNLOAD_IGNORED);
@@ -138,13 +137,13 @@ pub fn plan(
 
 /// The predownload state for pods that stay.
 pub fn progress<'a>(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     config: &PredownloadConfig<'_>,
     revisions: &'a Revisions,
     pods: &[Arc<Pod>],
     now: Timestamp,
 ) -> PredownloadProgress<'a> {
-    if !config.enabled || scene.jobs.is_none() {
+    if !config.enabled || view.jobs.is_none() {
         return PredownloadProgress::Off;
     }
     let updated = &revisions.updated;
@@ -155,7 +154,7 @@ pub fn progress<'a>(
         return PredownloadProgress::Done;
     }
     let is_ready = |pod: &&Arc<Pod>| {
-        let is_ready = availability(pod, scene.workload.min_ready_seconds, now).is_ready();
+        let is_ready = availability(pod, view.workload.min_ready_seconds, now).is_ready();
         is_ready && revisions.is_updated(pod) && !steps::awaits_proof(pod)
     };
     let (ready, wanted) = (
@@ -168,7 +167,7 @@ pub fn progress<'a>(
     if !config.is_rolling || (config.policy == Policy::ReCreate && !config.for_new_pods) {
         return PredownloadProgress::Ignored("pods are not updated in place");
     }
-    let waits = patience(scene.workload.metadata).is_some();
+    let waits = patience(view.workload.metadata).is_some();
     if !waits && !config.for_new_pods && config.replicas <= TOO_FEW_REPLICAS {
         return PredownloadProgress::Ignored("there are 3 replicas or fewer");
     }
@@ -176,8 +175,7 @@ pub fn progress<'a>(
         return PredownloadProgress::Ignored("all pods are updated at once");
     }
     let (old, new) = (revisions.current_template(), revisions.updated_template());
-    if !config.for_new_pods
-        && !matches!(change::between(old, new, scene.resize), Change::InPlace(_))
+    if !config.for_new_pods && !matches!(change::between(old, new, view.resize), Change::InPlace(_))
     {
         return PredownloadProgress::Ignored("the change cannot go in place");
     }
@@ -196,7 +194,7 @@ pub fn progress<'a>(
 /// One job for each image, then the label; all in one step, so that the label is written after the
 /// last job.
 fn pull(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     config: &PredownloadConfig<'_>,
     template: &Value,
     updated: &Revision,
@@ -209,8 +207,7 @@ fn pull(
         .collect();
     let going = |name: &str| {
         let named = |job: &&Arc<ImagePullJob>| job.metadata.name.as_deref() == Some(name);
-        scene
-            .jobs
+        view.jobs
             .into_iter()
             .flatten()
             .filter(named)
@@ -229,7 +226,7 @@ fn pull(
         .collect();
     let create = jobs
         .iter()
-        .map(|(name, image)| job(scene, config, template, updated, name, image));
+        .map(|(name, image)| job(view, config, template, updated, name, image));
     let mut actions: Vec<_> = create
         .map(|body| Action::Create {
             resource: IMAGE_PULL_JOBS,
@@ -260,14 +257,14 @@ fn pull(
 
 /// The whole job, with the labels of all objects that belong to the workload.
 fn job(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     config: &PredownloadConfig<'_>,
     template: &Value,
     updated: &Revision,
     name: &str,
     image: &str,
 ) -> Value {
-    let workload = &scene.workload;
+    let workload = &view.workload;
     let strings = |field: &str| {
         template["metadata"][field]
             .as_object()
@@ -297,7 +294,7 @@ fn job(
         selector,
         parallelism: config.parallelism,
         timeout_seconds: config.timeout_seconds,
-        patience: patience(scene.workload.metadata),
+        patience: patience(view.workload.metadata),
         sandbox: sandbox(&labels, &strings("annotations")),
         labels,
     };
@@ -305,9 +302,8 @@ fn job(
 }
 
 /// The workload's jobs that stay.
-fn jobs<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Arc<ImagePullJob>> + use<'a> {
-    scene
-        .jobs
+fn jobs<'a>(view: &WorkloadView<'a>) -> impl Iterator<Item = &'a Arc<ImagePullJob>> + use<'a> {
+    view.jobs
         .into_iter()
         .flatten()
         .filter(|job| job.metadata.deletion_timestamp.is_none())

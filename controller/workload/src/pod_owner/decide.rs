@@ -12,12 +12,12 @@ use crate::plan::{Plan, Stage, Step};
 use crate::update::launch;
 use crate::update::podset::chosen::Chosen;
 use crate::update::podset::history::Revisions;
-use crate::update::podset::{Scene, Uids, adopt, hooks, overlap, unreadable, update};
+use crate::update::podset::{Uids, WorkloadView, adopt, hooks, overlap, unreadable, update};
 
 /// Decides what to do for an owner of pods now.
 pub fn decide<K: PodOwner>(snapshot: &Snapshot<K>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let metadata = snapshot.scene().workload.metadata;
+    let metadata = snapshot.view().workload.metadata;
     if metadata.deletion_timestamp.is_none() {
         fill(snapshot, &mut plan, now);
         plan.join_steps_by_object(hooks::takes_away);
@@ -27,23 +27,23 @@ pub fn decide<K: PodOwner>(snapshot: &Snapshot<K>, now: Timestamp) -> Plan {
 }
 
 fn fill<K: PodOwner>(snapshot: &Snapshot<K>, plan: &mut Plan, now: Timestamp) {
-    let scene = snapshot.scene();
-    blocked::watch(&scene, plan, now);
+    let view = snapshot.view();
+    blocked::watch(&view, plan, now);
     K::watch(snapshot, plan, now);
-    overlap::tell(&scene.workload, &snapshot.overlapping, plan);
-    if let Some(refusal) = unreadable::refusal(&scene) {
+    overlap::tell(&view.workload, &snapshot.overlapping, plan);
+    if let Some(refusal) = unreadable::refusal(&view) {
         bring_to_end(&snapshot.readable(), plan, now);
-        return scene.refuse(plan, refusal);
+        return view.refuse(plan, refusal);
     }
     // As a tree a template may take a hundred times its text, so that it is parsed once per
     // decision and then dropped.
-    let template = scene.workload.template.value();
+    let template = view.workload.template.value();
     let places = K::places(snapshot, &template);
     let settings = match K::settings(snapshot, &template, &places) {
         Ok(settings) => settings,
         Err(refusal) => {
             bring_to_end(snapshot, plan, now);
-            return scene.refuse(plan, refusal);
+            return view.refuse(plan, refusal);
         }
     };
     match revisions(snapshot, &template, plan, now) {
@@ -69,7 +69,7 @@ fn revisions<K: PodOwner>(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
-    let adopted = adopt::revisions(&snapshot.scene().workload, &snapshot.orphans.revisions);
+    let adopted = adopt::revisions(&snapshot.view().workload, &snapshot.orphans.revisions);
     if adopted.is_empty() {
         K::revisions(snapshot, template, plan, now)
     } else {
@@ -79,20 +79,20 @@ fn revisions<K: PodOwner>(
 
 /// Brings updates that are under way to their end and begins none.
 fn bring_to_end<K: PodOwner>(snapshot: &Snapshot<K>, plan: &mut Plan, now: Timestamp) {
-    let (scene, pods) = (snapshot.scene(), &snapshot.pods);
-    proceed(&scene, None, &Uids::new(), pods, plan, now);
+    let (view, pods) = (snapshot.view(), &snapshot.pods);
+    proceed(&view, None, &Uids::new(), pods, plan, now);
 }
 
 /// Continues the updates and hooks of pods by one step, and lets waiting containers start.
 pub fn proceed(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     chosen: Option<&Chosen>,
     returning: &Uids,
     pods: &[Arc<Pod>],
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    update::settle(scene, chosen, plan, now);
-    hooks::proceed(scene, chosen, returning, pods, plan, now);
+    update::settle(view, chosen, plan, now);
+    hooks::proceed(view, chosen, returning, pods, plan, now);
     launch::release(pods, plan);
 }

@@ -18,26 +18,26 @@ pub fn status<K: PodOwner>(
     outcome: &Outcome,
     now: Timestamp,
 ) -> Option<K::Status> {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let present = K::status(&snapshot.set).as_ref();
     let mut status = present.cloned().unwrap_or_default();
     // Parsed again and not kept since the decision, because writes take time and a tree takes
     // memory.
-    let template = scene.workload.template.value();
+    let template = view.workload.template.value();
     let places = K::places(snapshot, &template);
     // While an object is unreadable, the numbers stay as they were.
     if snapshot.unreadable.is_empty() {
-        let updated = match history::recognise(&scene, &template) {
+        let updated = match history::recognise(&view, &template) {
             Recognised::Newest(updated) | Recognised::Older(updated, _) => Some(updated),
             Recognised::New(_) => None,
         };
-        let collisions = history::collisions(scene.workload.collisions, outcome);
+        let collisions = history::collisions(view.workload.collisions, outcome);
         if updated.is_none() && plan.refusal.is_none() && !outcome.has_failed() {
             return history::with_collisions(present, collisions);
         }
-        *status.observed_generation() = scene.workload.metadata.generation.unwrap_or_default();
+        *status.observed_generation() = view.workload.metadata.generation.unwrap_or_default();
         *status.collision_count() = Some(collisions);
-        let revisions = updated.map(|updated| Revisions::new(&scene, updated));
+        let revisions = updated.map(|updated| Revisions::new(&view, updated));
         let read = (&template, &places);
         K::count(
             snapshot,
@@ -49,6 +49,6 @@ pub fn status<K: PodOwner>(
         );
     }
     let causes = K::causes(snapshot, &places, (plan, outcome), &status, now);
-    blocked::set_blocked(status.conditions(), &scene.workload, causes, now);
+    blocked::set_blocked(status.conditions(), &view.workload, causes, now);
     Some(status)
 }

@@ -2,7 +2,7 @@
 //! recreation, lifecycle hooks, and releasing pods.
 //!
 //! A kind decides how many pods to change, which ones, and in which order. This module decides,
-//! from a [`Scene`], the writes for each chosen pod. It does not depend on any kind.
+//! from a [`WorkloadView`], the writes for each chosen pod. It does not depend on any kind.
 
 pub mod adopt;
 pub mod chosen;
@@ -14,18 +14,18 @@ pub mod new_pod;
 pub mod overlap;
 mod phases;
 pub mod release;
-pub(crate) mod scene;
 pub mod spec;
 pub mod unreadable;
 pub mod update;
 pub mod way;
+pub(crate) mod workload_view;
 
 use std::collections::BTreeSet;
 
 pub use phases::Phases;
 pub use release::split_by_selector;
-pub use scene::Unreadable;
-pub use scene::{Blocked, Hooks, Scene, Workload};
+pub use workload_view::Unreadable;
+pub use workload_view::{Blocked, Hooks, Workload, WorkloadView};
 
 /// Uids of pods.
 pub type Uids = BTreeSet<Box<str>>;

@@ -101,9 +101,9 @@ fn create(
     have: usize,
     now: Timestamp,
 ) -> Step {
-    let scene = snapshot.scene();
+    let view = snapshot.view();
     let name = claims::pod_name(snapshot, id);
-    let mut body = new_pod(&scene, revision, template, &name);
+    let mut body = new_pod(&view, revision, template, &name);
     body["metadata"]["labels"][label::CLONESET_INSTANCE_ID] = json!(id);
     lifecycle::begin(&mut body, lifecycle::PREPARING_NORMAL, now);
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);

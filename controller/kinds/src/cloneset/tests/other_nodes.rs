@@ -18,7 +18,7 @@ fn another_nodes_report_does_not_prove_an_update() {
     let own = world.snapshot();
     let pod = own.pods[0].clone();
     assert!(
-        !own.scene().facts(&pod).created.is_empty(),
+        !own.view().facts(&pod).created.is_empty(),
         "its own node's daemon is believed"
     );
 
@@ -29,15 +29,15 @@ fn another_nodes_report_does_not_prove_an_update() {
         node_images: nodes("another"),
         ..own.clone()
     };
-    assert_eq!(elsewhere.scene().facts(&pod), NodeFacts::default());
+    assert_eq!(elsewhere.view().facts(&pod), NodeFacts::default());
 
     // No daemon reports a pod that has no node yet.
     let mut unbound = (*pod).clone();
     unbound.spec.node_name = "".into();
-    assert_eq!(own.scene().facts(&unbound), NodeFacts::default());
+    assert_eq!(own.view().facts(&unbound), NodeFacts::default());
 
     // The daemon of the pod's node reports another pod.
     let mut other = (*pod).clone();
     other.metadata.uid = "another".into();
-    assert!(own.scene().facts(&other).created.is_empty());
+    assert!(own.view().facts(&other).created.is_empty());
 }

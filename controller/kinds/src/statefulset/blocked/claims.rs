@@ -20,7 +20,7 @@ const MOST_NAMED: usize = 10;
 
 /// Claims that are being deleted, of pods that are missing.
 pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let going = snapshot
         .own
         .claims
@@ -60,7 +60,7 @@ pub(super) fn differing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let message = format!(
         "{}: claim {claim} of pod {} is of another storage class than spec.volumeClaimTemplates says, which no claim can change; \
          delete the claim and the pod, or take the class back",
-        snapshot.scene().workload,
+        snapshot.view().workload,
         pod.metadata.name
     );
     Some(Cause::new(Grade::Refused, "ClaimDiffers", message, now))
@@ -89,7 +89,7 @@ pub(super) fn without_consent(snapshot: &Snapshot, now: Timestamp) -> Option<Cau
         "{}: claim {first}: metadata.ownerReferences: names neither the StatefulSet nor its pod, as spec.persistentVolumeClaimRetentionPolicy \
          asks, because another creator made the claim, and an owner that goes takes the claim's data along ({} such claims); allow it with \
          {}",
-        snapshot.scene().workload,
+        snapshot.view().workload,
         names.len(),
         commands::annotate(claims, OWNED_BY, set),
     );
@@ -114,7 +114,7 @@ pub(super) fn refused(
         let message = format!(
             "{}: claim {claim} cannot grow: {class} does not allow it; set allowVolumeExpansion: true in {class}, or take {}.storage \
              back to {size}",
-            snapshot.scene().workload,
+            snapshot.view().workload,
             field(snapshot, claim)
         );
         Cause::new(Grade::Refused, "ClassCannotExpand", message, now)
@@ -144,7 +144,7 @@ fn template<'a>(snapshot: &'a Snapshot, claim: &str) -> Option<&'a str> {
         let pod = claim
             .strip_prefix(template)
             .and_then(|rest| rest.strip_prefix('-'));
-        pod.is_some_and(|pod| ordinal_of(snapshot.scene().workload.name(), pod).is_some())
+        pod.is_some_and(|pod| ordinal_of(snapshot.view().workload.name(), pod).is_some())
     };
     let mut names = snapshot
         .set
@@ -163,7 +163,7 @@ pub(super) fn waiting_for_a_start<'a>(
     update: Option<(&'a str, Option<&'a Settings>)>,
 ) -> impl Iterator<Item = Cause> + 'a {
     let growth = Growth::of(snapshot);
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     let pods = snapshot.pods.iter().filter(|pod| pod.is_active());
     let waiting = pods.filter_map(move |pod| {
         let claim = growth
@@ -203,7 +203,7 @@ fn is_about_to_be_updated(
     let Some(settings) = settings else {
         return false;
     };
-    let Some(ordinal) = ordinal_of(snapshot.scene().workload.name(), &pod.metadata.name) else {
+    let Some(ordinal) = ordinal_of(snapshot.view().workload.name(), &pod.metadata.name) else {
         return false;
     };
     let rank = if settings.order.is_some() {

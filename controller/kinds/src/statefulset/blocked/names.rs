@@ -9,7 +9,7 @@ use super::lasting::LASTING;
 
 /// The causes for pods of other owners that have names of the set's pods.
 pub(super) fn taken(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Cause> {
-    let workload = snapshot.scene().workload;
+    let workload = snapshot.view().workload;
     snapshot
         .own
         .others

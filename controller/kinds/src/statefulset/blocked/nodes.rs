@@ -58,7 +58,7 @@ fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
         "{}: pod {name} is being deleted, and node {node}, which is not ready, does not say that it has ended; the \
          controller does not delete the pod by force, because two pods of one name might run at once: bring the node back, or, once \
          it is surely off, run {}",
-        snapshot.scene().workload,
+        snapshot.view().workload,
         commands::taint(node, OUT_OF_SERVICE)
     );
     Some(lasting("NodeNotReady", message, Some(due)))
@@ -71,7 +71,7 @@ fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let (what, remedy) = no_place(snapshot, record)?;
     let (node, name) = (&record.node_name, &pod.metadata.name);
     let (workload, state) = (
-        snapshot.scene().workload,
+        snapshot.view().workload,
         records.metadata.name.as_deref().unwrap_or_default(),
     );
     let object = Named {

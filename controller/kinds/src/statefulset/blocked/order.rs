@@ -18,14 +18,14 @@ pub(super) fn waited_for(
     now: Timestamp,
 ) -> Option<Cause> {
     let pod = places.gap?.pod?;
-    let scene = snapshot.scene();
-    if pod.metadata.deletion_timestamp.is_some() || blocked::holds_pod(&scene, pod, now) {
+    let view = snapshot.view();
+    if pod.metadata.deletion_timestamp.is_some() || blocked::holds_pod(&view, pod, now) {
         return None;
     }
     let (what, remedy, since) = why(snapshot, places, pod, now)?;
     let message = format!(
         "{}: the others wait for pod {}, for spec.podManagementPolicy is OrderedReady: {what}; {remedy}",
-        scene.workload, pod.metadata.name
+        view.workload, pod.metadata.name
     );
     Some(lasting("PredecessorNotReady", message, Some(since)))
 }
@@ -45,7 +45,7 @@ pub(super) fn ended(snapshot: &Snapshot, places: &Places<'_>) -> Option<Cause> {
     let message = format!(
         "{}: pod {} is beyond what is wanted, and waits for pod {name}, for spec.podManagementPolicy is OrderedReady: it has ended ({}); \
          delete pod {name}",
-        snapshot.scene().workload,
+        snapshot.view().workload,
         pod.metadata.name,
         lower.status.phase
     );
@@ -74,7 +74,7 @@ fn why(
     if !pod.is_active() {
         return None; // being deleted, or held by a hook, which is a cause of its own
     }
-    match availability(pod, snapshot.scene().workload.min_ready_seconds, now) {
+    match availability(pod, snapshot.view().workload.min_ready_seconds, now) {
         Availability::Held => {
             let state = lifecycle::state(pod);
             let remedy = format!(
@@ -95,7 +95,7 @@ fn why(
             let name = &claim.metadata.name;
             let object = Named {
                 resource: "pvc",
-                namespace: snapshot.scene().workload.namespace(),
+                namespace: snapshot.view().workload.namespace(),
                 name,
             };
             let remedy = format!(

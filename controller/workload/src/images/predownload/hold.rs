@@ -15,7 +15,7 @@ use crate::objects::node::image::entry;
 use crate::objects::pod::Pod;
 use crate::objects::pod::lifecycle;
 use crate::update::inplace::steps;
-use crate::update::podset::Scene;
+use crate::update::podset::WorkloadView;
 use crate::update::podset::chosen::Held;
 use crate::update::podset::history::Revisions;
 use crate::update::podset::way::Policy;
@@ -23,7 +23,7 @@ use crate::update::revision::Revision;
 
 /// The in-place updates that wait for an image.
 pub struct PredownloadHold<'a> {
-    scene: Scene<'a>,
+    view: WorkloadView<'a>,
     patience: Option<SignedDuration>,
     images: Vec<(&'a str, &'a str)>,
     updated: &'a Revision,
@@ -35,7 +35,7 @@ pub struct PredownloadHold<'a> {
 impl<'a> PredownloadHold<'a> {
     /// The images of the updated revision that its pods wait for, if the workload asks for that.
     pub fn new(
-        scene: &Scene<'a>,
+        view: &WorkloadView<'a>,
         config: &PredownloadConfig<'_>,
         revisions: &'a Revisions,
         progress: &PredownloadProgress<'_>,
@@ -43,7 +43,7 @@ impl<'a> PredownloadHold<'a> {
     ) -> Self {
         let updated = &*revisions.updated;
         let patience =
-            patience(scene.workload.metadata).filter(|_| config.policy != Policy::ReCreate);
+            patience(view.workload.metadata).filter(|_| config.policy != Policy::ReCreate);
         let due = patience.is_some() && matches!(progress, PredownloadProgress::Due(_));
         let images = if patience.is_some() {
             images(revisions.updated_template()).collect()
@@ -51,7 +51,7 @@ impl<'a> PredownloadHold<'a> {
             Vec::new()
         };
         Self {
-            scene: *scene,
+            view: *view,
             patience,
             images,
             updated,
@@ -67,7 +67,7 @@ impl<'a> PredownloadHold<'a> {
         let begun =
             steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
         let patience = self.patience.filter(|_| !begun)?;
-        let node = self.scene.node_images.get(&pod.spec.node_name)?;
+        let node = self.view.node_images.get(&pod.spec.node_name)?;
         let changed = self
             .images
             .iter()
@@ -99,7 +99,7 @@ impl<'a> PredownloadHold<'a> {
     /// node starts late.
     fn since(&self, node: &NodeImage, image: &str) -> Option<Since> {
         let pulls = |job: &&Arc<ImagePullJob>| job.spec.image == image && is_of(job, self.updated);
-        let job = jobs(&self.scene)
+        let job = jobs(&self.view)
             .find(pulls)
             .and_then(|job| job.metadata.creation_timestamp.as_ref());
         let asked = || {
@@ -112,7 +112,7 @@ impl<'a> PredownloadHold<'a> {
         // A job that cannot be created must not block updates forever. In its first plan, an old
         // revision becomes the newest one.
         let newest = self
-            .scene
+            .view
             .revisions
             .last()
             .is_some_and(|last| last.metadata.uid == self.updated.metadata.uid);

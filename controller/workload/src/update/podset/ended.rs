@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Scene, hooks, update};
+use super::{WorkloadView, hooks, update};
 use crate::objects::pod::Pod;
 use crate::plan::{Event, Plan, Step};
 
@@ -111,20 +111,20 @@ pub fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
 /// The step that deletes an ended pod, or brings it into the state in which its hook holds it.
 /// `event` is the reason of the event for a failed pod.
 pub fn delete(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     pod: &Pod,
     (reason, event): (&str, &'static str),
     plan: &mut Plan,
     now: Timestamp,
 ) -> Option<Step> {
-    if hooks::holds_deletion(scene, pod) {
+    if hooks::holds_deletion(view, pod) {
         plan.wait_for_pod(
             pod,
             format!("is to be deleted ({reason}), and hook preDelete holds it"),
         );
-        return hooks::hold_deletion(scene, pod, reason, false, now);
+        return hooks::hold_deletion(view, pod, reason, false, now);
     }
-    let step = update::delete(scene, pod, reason);
+    let step = update::delete(view, pod, reason);
     if !has_failed(pod) {
         return Some(step);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use serde_json::{Value, json};
 
-use super::{Scene, claim_template};
+use super::{WorkloadView, claim_template};
 use crate::objects::pod::Pod;
 use crate::objects::resource::CONTROLLER_REVISIONS;
 use crate::plan::{Action, Body, Deed, Event, Failure, Outcome, Plan, Stage, Step, Verb};
@@ -29,9 +29,9 @@ pub struct Revisions {
 
 impl Revisions {
     /// The revision that pods are updated to, and the current revision in the workload's status.
-    pub fn new(scene: &Scene<'_>, updated: Arc<Revision>) -> Self {
-        let named = scene.workload.current_revision;
-        let current = revision::of_label(named, scene.revisions)
+    pub fn new(view: &WorkloadView<'_>, updated: Arc<Revision>) -> Self {
+        let named = view.workload.current_revision;
+        let current = revision::of_label(named, view.revisions)
             .unwrap_or(&updated)
             .clone();
         Self {
@@ -88,11 +88,10 @@ fn is_of(pod: &Pod, revision: &Revision) -> bool {
 }
 
 /// The place of a template in the history of the workload.
-pub fn recognise(scene: &Scene<'_>, template: &Value) -> Recognised {
-    match revision::recognise(template, scene.revisions) {
-        Recognised::New(number) if scene.workload.meets_by_meaning => {
-            revision::recognise_meaning(template, scene.revisions)
-                .unwrap_or(Recognised::New(number))
+pub fn recognise(view: &WorkloadView<'_>, template: &Value) -> Recognised {
+    match revision::recognise(template, view.revisions) {
+        Recognised::New(number) if view.workload.meets_by_meaning => {
+            revision::recognise_meaning(template, view.revisions).unwrap_or(Recognised::New(number))
         }
         recognised => recognised,
     }
@@ -127,12 +126,12 @@ pub fn with_collisions<S: WorkloadStatus>(present: Option<&S>, collisions: i32) 
 /// writes the missing revision. A rollback does not wait for its new number, so that it starts
 /// sooner. The annotations are the ones of the newest revision.
 pub fn revisions(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     template: &Value,
     mut annotations: BTreeMap<String, String>,
 ) -> Result<(Revisions, Option<Step>), Stage> {
-    let number = match recognise(scene, template) {
-        Recognised::Newest(updated) => return Ok((Revisions::new(scene, updated), None)),
+    let number = match recognise(view, template) {
+        Recognised::Newest(updated) => return Ok((Revisions::new(view, updated), None)),
         Recognised::Older(updated, number) => {
             annotations.retain(|key, value| updated.metadata.annotation(key) != Some(value));
             let action = Action::RenumberRevision {
@@ -145,14 +144,14 @@ pub fn revisions(
                 updated.metadata.name
             );
             return Ok((
-                Revisions::new(scene, updated),
+                Revisions::new(view, updated),
                 Some(Step::new(action, reason)),
             ));
         }
         Recognised::New(number) => number,
     };
-    let judged = claim_template::with_volumes(&scene.workload, template.clone());
-    let namespace = scene.workload.namespace().to_owned();
+    let judged = claim_template::with_volumes(&view.workload, template.clone());
+    let namespace = view.workload.namespace().to_owned();
     let validate = Action::ValidateTemplate {
         namespace,
         template: Body::from(&judged),
@@ -161,7 +160,7 @@ pub fn revisions(
         validate,
         format!("the template is new, and becomes revision {number}"),
     );
-    let body = new_revision(scene, template, number, &annotations);
+    let body = new_revision(view, template, number, &annotations);
     step.actions.push(Action::CreateRevision {
         body: Body::from(&body),
     });
@@ -175,19 +174,18 @@ pub fn revisions(
 }
 
 fn new_revision(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     template: &Value,
     number: i64,
     annotations: &BTreeMap<String, String>,
 ) -> Value {
-    let workload = &scene.workload;
+    let workload = &view.workload;
     let taken = |name: &str| {
-        scene
-            .revisions
+        view.revisions
             .iter()
             .any(|revision| *revision.metadata.name == *name)
     };
-    let newest = scene.revisions.last().map(AsRef::as_ref);
+    let newest = view.revisions.last().map(AsRef::as_ref);
     let data = revision::data_like(newest, template);
     let mut hashes =
         (0..100).map(|more| revision::hash(&data, workload.collisions.wrapping_add(more)));
@@ -220,7 +218,12 @@ fn new_revision(
 
 /// Drops unused revisions beyond the limit, but only while there is nothing else to do, because
 /// that is never urgent.
-pub fn drop_history(scene: &Scene<'_>, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
+pub fn drop_history(
+    view: &WorkloadView<'_>,
+    revisions: &Revisions,
+    pods: &[Arc<Pod>],
+    plan: &mut Plan,
+) {
     if !plan.is_idle() {
         return;
     }
@@ -233,11 +236,11 @@ pub fn drop_history(scene: &Scene<'_>, revisions: &Revisions, pods: &[Arc<Pod>],
                     .is_some_and(|l| revision::same(l, name))
             })
     };
-    let limit = scene.workload.history_limit;
+    let limit = view.workload.history_limit;
     let limit = limit
         .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
         .min(MAX_REVISION_HISTORY_LIMIT);
-    let dropped = revision::beyond_limit(scene.revisions, limit, in_use);
+    let dropped = revision::beyond_limit(view.revisions, limit, in_use);
     let steps = dropped.iter().map(|revision| {
         let reason = format!(
             "revision {} is beyond revisionHistoryLimit {}",

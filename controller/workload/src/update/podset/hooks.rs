@@ -11,7 +11,7 @@ use berth_api::fields::lifecycle::LifecycleHook;
 use berth_api::names::label::SPECIFIED_DELETE;
 use jiff::Timestamp;
 
-use super::{Scene, Uids};
+use super::{Uids, WorkloadView};
 use crate::objects::pod::lifecycle::{
     self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook,
 };
@@ -37,11 +37,11 @@ pub(crate) enum Turn {
 /// Pods that a hook holds before their deletion and that are needed again, because fewer other pods
 /// than replicas exist. The pods that would be deleted last return first. None return if a hook
 /// takes pods out of service, because its owner may already have moved the traffic away for good.
-pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
-    if !may_return(scene) {
+pub fn returning(view: &WorkloadView<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
+    if !may_return(view) {
         return Uids::new();
     }
-    let asked = |pod: &Pod| scene.is_to_delete(pod);
+    let asked = |pod: &Pod| view.is_to_delete(pod);
     let is_held = |pod: &Pod| lifecycle::state(pod) == PREPARING_DELETE;
     let staying = pods
         .iter()
@@ -52,7 +52,7 @@ pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids 
         .filter(|pod| is_held(pod) && !asked(pod))
         .cloned()
         .collect();
-    spread::for_deletion(&mut held, &scene.spread(), |_| false);
+    spread::for_deletion(&mut held, &view.spread(), |_| false);
     let missing = replicas.saturating_sub(staying);
     held.iter()
         .rev()
@@ -63,8 +63,8 @@ pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids 
 
 /// Whether pods that a hook holds before their deletion may return. They may not if a hook takes
 /// pods out of service.
-pub fn may_return(scene: &Scene<'_>) -> bool {
-    let hooks = scene.workload.hooks;
+pub fn may_return(view: &WorkloadView<'_>) -> bool {
+    let hooks = view.workload.hooks;
     ![hooks.pre_delete, hooks.in_place_update]
         .into_iter()
         .flatten()
@@ -72,19 +72,19 @@ pub fn may_return(scene: &Scene<'_>) -> bool {
 }
 
 /// Whether a hook holds a new pod before the pod serves.
-pub fn holds_new(scene: &Scene<'_>) -> bool {
-    scene.workload.hooks.pre_normal.is_some_and(hook::is_any)
+pub fn holds_new(view: &WorkloadView<'_>) -> bool {
+    view.workload.hooks.pre_normal.is_some_and(hook::is_any)
 }
 
 /// Whether a hook holds the pod before its deletion.
-pub fn holds_deletion(scene: &Scene<'_>, pod: &Pod) -> bool {
-    hook::holds(scene.workload.hooks.pre_delete, pod)
+pub fn holds_deletion(view: &WorkloadView<'_>, pod: &Pod) -> bool {
+    hook::holds(view.workload.hooks.pre_delete, pod)
 }
 
 /// The target of a pod's deletion. If a hook could hold the pod by now, the target has the resource
 /// version that was seen.
-pub(crate) fn target_of_deletion(scene: &Scene<'_>, pod: &Pod) -> Target {
-    if scene.workload.hooks.pre_delete.is_some_and(hook::is_any) {
+pub(crate) fn target_of_deletion(view: &WorkloadView<'_>, pod: &Pod) -> Target {
+    if view.workload.hooks.pre_delete.is_some_and(hook::is_any) {
         return steps::target_as_seen(pod);
     }
     steps::target_unless_it_serves(pod)
@@ -94,13 +94,13 @@ pub(crate) fn target_of_deletion(scene: &Scene<'_>, pod: &Pod) -> Target {
 /// so already. With `for_update` the pod will be replaced even if the workload is scaled up; the
 /// label says so for as long as the pod lives.
 pub fn hold_deletion(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     pod: &Pod,
     reason: &str,
     for_update: bool,
     now: Timestamp,
 ) -> Option<Step> {
-    let hook = scene.workload.hooks.pre_delete?;
+    let hook = view.workload.hooks.pre_delete?;
     let is_told = lifecycle::state(pod) == PREPARING_DELETE;
     let mut patch = PodPatch::default();
     if !is_told {
@@ -133,17 +133,17 @@ pub fn hold_deletion(
 
 /// Whether an update that left the pod in service is done. Its hook's owner learns of this end
 /// before the next update begins.
-pub(crate) fn is_done_in_service(scene: &Scene<'_>, pod: &Pod) -> bool {
-    let proven = || matches!(*scene.phase(pod), Phase::Patched(_, Verdict::Exact { .. }));
+pub(crate) fn is_done_in_service(view: &WorkloadView<'_>, pod: &Pod) -> bool {
+    let proven = || matches!(*view.phase(pod), Phase::Patched(_, Verdict::Exact { .. }));
     steps::is_in_service(pod) && proven()
 }
 
 /// Whether the update of a chosen pod may begin or go on.
-pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Turn {
-    if is_done_in_service(scene, pod) {
+pub(crate) fn before_update(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Turn {
+    if is_done_in_service(view, pod) {
         return Turn::Held;
     }
-    let Some(hook) = scene.workload.hooks.in_place_update else {
+    let Some(hook) = view.workload.hooks.in_place_update else {
         return Turn::Go;
     };
     let mut patch = PodPatch::default();
@@ -170,9 +170,9 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
 
 /// Makes an update that no hook holds begin only in the pod's seen version, because the hook's
 /// owner could hold the pod by now.
-pub(crate) fn unless_held_by_now(scene: &Scene<'_>, pod: &Pod, update: &mut [Action]) {
+pub(crate) fn unless_held_by_now(view: &WorkloadView<'_>, pod: &Pod, update: &mut [Action]) {
     if lifecycle::state(pod) != UPDATING
-        && scene
+        && view
             .workload
             .hooks
             .in_place_update
@@ -186,12 +186,12 @@ pub(crate) fn unless_held_by_now(scene: &Scene<'_>, pod: &Pod, update: &mut [Act
 
 /// The next lifecycle state of a pod whose in-place update is done or reverted. `None` if the pod
 /// stays in its state.
-pub(crate) fn after_update(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
+pub(crate) fn after_update(view: &WorkloadView<'_>, pod: &Pod) -> Option<&'static str> {
     match lifecycle::state(pod) {
         PREPARING_DELETE | PREPARING_NORMAL => None,
         // The hook's owner never learned of the update, so that the pod does not wait for it.
         "" | NORMAL => Some(NORMAL),
-        _ if hook::is_whole(scene.workload.hooks.in_place_update, pod) => Some(NORMAL),
+        _ if hook::is_whole(view.workload.hooks.in_place_update, pod) => Some(NORMAL),
         _ => Some(UPDATED),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Scene, claim_template};
+use super::{WorkloadView, claim_template};
 use crate::plan::{Action, Event, Step};
 use crate::update::launch;
 use crate::update::revision::Revision;
@@ -16,8 +16,13 @@ const ID_LENGTH: usize = 5;
 
 /// The whole pod, from the template of `revision`, which is parsed once for all pods. The
 /// workload's kind adds its own labels.
-pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &str) -> Value {
-    let workload = &scene.workload;
+pub fn new_pod(
+    view: &WorkloadView<'_>,
+    revision: &Revision,
+    template: &Value,
+    name: &str,
+) -> Value {
+    let workload = &view.workload;
     let mut metadata = metadata(
         template,
         name,

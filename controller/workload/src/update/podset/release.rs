@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::Scene;
+use super::WorkloadView;
 use crate::objects::pod::Pod;
 use crate::objects::selector::Selector;
 use crate::plan::{Action, Event, Plan, Step};
@@ -31,9 +31,9 @@ pub fn split_by_selector(
 
 /// Releases the strays in the version that was seen, because a label may be back. Pods that are
 /// being deleted are left out.
-pub fn release(scene: &Scene<'_>, plan: &mut Plan) {
-    let owner = scene.workload.metadata.uid.clone().unwrap_or_default();
-    let staying = scene
+pub fn release(view: &WorkloadView<'_>, plan: &mut Plan) {
+    let owner = view.workload.metadata.uid.clone().unwrap_or_default();
+    let staying = view
         .strays
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none());

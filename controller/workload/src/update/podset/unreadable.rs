@@ -5,17 +5,17 @@
 //! one. Otherwise a type that a new Kubernetes release changes would make the controller create
 //! pods forever.
 
-use super::scene::{Scene, Unreadable};
+use super::workload_view::{Unreadable, WorkloadView};
 use crate::plan::Refusal;
 
 /// Why the workload is held, if anything of it cannot be read.
-pub fn refusal(scene: &Scene<'_>) -> Option<Refusal> {
-    let Unreadable { kind, name, error } = scene.unreadable.iter().min()?;
-    let others = match scene.unreadable.len() {
+pub fn refusal(view: &WorkloadView<'_>) -> Option<Refusal> {
+    let Unreadable { kind, name, error } = view.unreadable.iter().min()?;
+    let others = match view.unreadable.len() {
         1 => String::new(),
         count => format!(" (and {} others)", count - 1),
     };
-    let (workload, owner) = (&scene.workload, scene.workload.resource.kind);
+    let (workload, owner) = (&view.workload, view.workload.resource.kind);
     Some(Refusal {
         reason: "Unreadable",
         message: format!(

@@ -5,7 +5,7 @@ mod settle;
 use berth_api::names::annotation::RESTARTED_AT;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Scene;
+use super::WorkloadView;
 use super::chosen::Chosen;
 use super::hooks::{self, Turn};
 use super::way::Way;
@@ -21,7 +21,7 @@ pub use settle::{MOST_OPENED_EARLY, settle};
 
 /// Plans the updates of the chosen pods.
 pub fn update(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     chosen: &Chosen,
     grace: SignedDuration,
     plan: &mut Plan,
@@ -36,12 +36,12 @@ pub fn update(
                 plan.wait_for_pod(pod, held.reason.clone());
                 plan.look_again_after(held.left);
             }
-            (Way::InPlace(patch), None) => match hooks::before_update(scene, pod, now) {
-                Turn::Go => in_place.extend(advance(scene, grace, &brief, pod, patch, plan, now)),
+            (Way::InPlace(patch), None) => match hooks::before_update(view, pod, now) {
+                Turn::Go => in_place.extend(advance(view, grace, &brief, pod, patch, plan, now)),
                 Turn::Hold(step) => in_place.push(step),
                 Turn::Held => {}
             },
-            (Way::Recreate(reason), _) => recreate.extend(replace(scene, pod, target, reason, now)),
+            (Way::Recreate(reason), _) => recreate.extend(replace(view, pod, target, reason, now)),
             (Way::Waits(other), _) => {
                 plan.wait_for_pod(
                     pod,
@@ -51,7 +51,7 @@ pub fn update(
                 );
             }
             (Way::Refused(refusal), _) if plan.refusal.is_none() => {
-                scene.refuse(plan, refusal.clone())
+                view.refuse(plan, refusal.clone())
             }
             (Way::Refused(_), _) => {}
         }
@@ -81,7 +81,7 @@ pub fn update(
 }
 
 fn advance(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     grace: SignedDuration,
     target: &Brief<'_>,
     pod: &Pod,
@@ -89,14 +89,14 @@ fn advance(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Option<Step> {
-    let phase = scene.phase(pod);
+    let phase = view.phase(pod);
     let revision = target.name();
     let update = Update {
         revision: target,
-        labels: scene.workload.labels,
+        labels: view.workload.labels,
         patch,
         grace,
-        announce: scene.workload.hooks.in_place_update.is_some(),
+        announce: view.workload.hooks.in_place_update.is_some(),
     };
     match steps::advance(pod, &phase, &update, now) {
         Next::Wait(time) => {
@@ -111,7 +111,7 @@ fn advance(
             None
         }
         Next::Write(mut actions) => {
-            hooks::unless_held_by_now(scene, pod, &mut actions);
+            hooks::unless_held_by_now(view, pod, &mut actions);
             let name = &pod.metadata.name;
             let has = |verb| {
                 actions
@@ -161,7 +161,7 @@ fn restarted(patch: &PodPatch, patched: bool) -> String {
 }
 
 fn replace(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     pod: &Pod,
     target: &Revision,
     reason: &str,
@@ -169,11 +169,11 @@ fn replace(
 ) -> Option<Step> {
     let revision = &target.metadata.name;
     let reason = format!("it cannot go to {revision} in place: {reason}");
-    if hooks::holds_deletion(scene, pod) {
-        return hooks::hold_deletion(scene, pod, &reason, true, now);
+    if hooks::holds_deletion(view, pod) {
+        return hooks::hold_deletion(view, pod, &reason, true, now);
     }
-    let mut step = delete(scene, pod, &reason);
-    if scene.workload.tells_replacements {
+    let mut step = delete(view, pod, &reason);
+    if view.workload.tells_replacements {
         step.done = Some(Event::normal(
             "SuccessfulUpdatePodReCreate",
             format!(
@@ -187,19 +187,19 @@ fn replace(
 
 /// The step that deletes a pod or brings it into the state in which its hook holds it, if there is
 /// one now.
-pub fn leave(scene: &Scene<'_>, pod: &Pod, reason: &str, now: Timestamp) -> Option<Step> {
-    if hooks::holds_deletion(scene, pod) {
-        return hooks::hold_deletion(scene, pod, reason, false, now);
+pub fn leave(view: &WorkloadView<'_>, pod: &Pod, reason: &str, now: Timestamp) -> Option<Step> {
+    if hooks::holds_deletion(view, pod) {
+        return hooks::hold_deletion(view, pod, reason, false, now);
     }
-    Some(delete(scene, pod, reason))
+    Some(delete(view, pod, reason))
 }
 
 /// The step that deletes a pod.
-pub fn delete(scene: &Scene<'_>, pod: &Pod, reason: &str) -> Step {
+pub fn delete(view: &WorkloadView<'_>, pod: &Pod, reason: &str) -> Step {
     let name = &pod.metadata.name;
     Step {
         actions: vec![Action::DeletePod {
-            target: hooks::target_of_deletion(scene, pod),
+            target: hooks::target_of_deletion(view, pod),
         }],
         reason: format!("pod {name}: {reason}"),
         done: Some(Event::normal(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Scene;
+use super::WorkloadView;
 use super::claim_template;
 use super::history::Revisions;
 use crate::objects::pod::Pod;
@@ -50,7 +50,7 @@ impl Ways {
     /// The update methods to `target`. If `recreates` returns a change for a revision, the pods of
     /// that revision take it.
     pub fn new(
-        scene: &Scene<'_>,
+        view: &WorkloadView<'_>,
         policy: Policy,
         revisions: &Revisions,
         target: &Revision,
@@ -61,11 +61,11 @@ impl Ways {
             refusals: BTreeMap::new(),
             replaced: BTreeMap::new(),
             refusal_to_replace: None,
-            lacking: lacking(scene, target),
+            lacking: lacking(view, target),
             policy,
             asked: "podUpdatePolicy is ReCreate",
         };
-        let labels = scene
+        let labels = view
             .pods
             .iter()
             .filter_map(|pod| pod.metadata.label(REVISION_LABEL));
@@ -73,10 +73,9 @@ impl Ways {
             if ways.by_revision.contains_key(label) {
                 continue;
             }
-            let old = revision::of_label(label, scene.revisions);
-            let change = old.map(|old| {
-                recreates(old).unwrap_or_else(|| between(scene, revisions, old, target))
-            });
+            let old = revision::of_label(label, view.revisions);
+            let change = old
+                .map(|old| recreates(old).unwrap_or_else(|| between(view, revisions, old, target)));
             let change =
                 change.ok_or_else(|| format!("revision {label} is not in the history any more"));
             // A template that differs only in notation makes the same pod, so that only the pod's
@@ -87,19 +86,19 @@ impl Ways {
                 continue;
             }
             if policy == Policy::InPlaceOnly
-                && let Some(refusal) = refusal(scene, label, &change)
+                && let Some(refusal) = refusal(view, label, &change)
             {
                 ways.refusals.insert(label.to_owned(), refusal);
             }
             ways.by_revision.insert(label.to_owned(), change);
         }
         if policy == Policy::InPlaceOnly {
-            let unlabelled = scene
+            let unlabelled = view
                 .pods
                 .iter()
                 .find(|pod| pod.metadata.label(REVISION_LABEL).is_none());
             ways.refusals
-                .extend(unlabelled.map(|pod| (String::new(), without_label(scene, pod))));
+                .extend(unlabelled.map(|pod| (String::new(), without_label(view, pod))));
         }
         ways
     }
@@ -121,13 +120,13 @@ impl Ways {
     /// Recreates pods that lack the volume of a claim template, or refuses if recreation is not
     /// allowed, because volumes of a pod never change.
     #[must_use]
-    pub fn with_volumes(mut self, scene: &Scene<'_>) -> Self {
-        for pod in scene.pods.iter().filter(|pod| pod.is_active()) {
-            let Some(template) = claim_template::without_volume(&scene.workload, pod) else {
+    pub fn with_volumes(mut self, view: &WorkloadView<'_>) -> Self {
+        for pod in view.pods.iter().filter(|pod| pod.is_active()) {
+            let Some(template) = claim_template::without_volume(&view.workload, pod) else {
                 continue;
             };
             if self.policy == Policy::InPlaceOnly && self.refusal_to_replace.is_none() {
-                self.refusal_to_replace = Some(without_volume(scene, pod, template));
+                self.refusal_to_replace = Some(without_volume(view, pod, template));
             }
             self.replaced.insert(
                 pod.metadata.uid.clone(),
@@ -162,12 +161,12 @@ impl Ways {
 }
 
 /// The first pod, by name, of this revision that lacks the resources of its update.
-fn lacking(scene: &Scene<'_>, target: &Revision) -> Option<Box<str>> {
+fn lacking(view: &WorkloadView<'_>, target: &Revision) -> Option<Box<str>> {
     let is_of_target = |pod: &Pod| {
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
         pod.is_active() && revision::same(label, &target.metadata.name)
     };
-    let lacking = scene
+    let lacking = view
         .pods
         .iter()
         .filter(|pod| is_of_target(pod) && steps::lacks_resources(pod));
@@ -176,40 +175,49 @@ fn lacking(scene: &Scene<'_>, target: &Revision) -> Option<Box<str>> {
 
 /// The change from a pod's template to another. Most pods have the target revision already, so that
 /// nothing is read for them.
-fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Revision) -> Change {
+fn between(
+    view: &WorkloadView<'_>,
+    revisions: &Revisions,
+    old: &Revision,
+    target: &Revision,
+) -> Change {
     if old.metadata.name == target.metadata.name {
         return Change::InPlace(PodPatch::default());
     }
     let (old, new) = (revisions.template_of(old), revisions.template_of(target));
-    change::between(&old, &new, scene.resize)
-        .gate_variables(scene.gates)
-        .gate_restarts(scene.gates)
+    change::between(&old, &new, view.resize)
+        .gate_variables(view.gates)
+        .gate_restarts(view.gates)
 }
 
 /// The refusal for a pod whose revision is unknown.
-fn without_label(scene: &Scene<'_>, pod: &Pod) -> Refusal {
+fn without_label(view: &WorkloadView<'_>, pod: &Pod) -> Refusal {
     Refusal {
         reason: "InPlaceOnly",
         message: format!(
             "{}: pod {} has no label {REVISION_LABEL}, so that nothing tells what differs from the template, and \
              podUpdatePolicy is InPlaceOnly; give the label back, delete the pod, or set podUpdatePolicy to InPlaceIfPossible",
-            scene.workload, pod.metadata.name
+            view.workload, pod.metadata.name
         ),
     }
 }
 
-fn without_volume(scene: &Scene<'_>, pod: &Pod, template: &str) -> Refusal {
+fn without_volume(view: &WorkloadView<'_>, pod: &Pod, template: &str) -> Refusal {
     Refusal {
         reason: "InPlaceOnly",
         message: format!(
             "{}: pod {} has no volume of spec.volumeClaimTemplates[{template}], which only a new pod can have, and podUpdatePolicy is \
              InPlaceOnly; delete the pod, take the claim template back, or set podUpdatePolicy to InPlaceIfPossible",
-            scene.workload, pod.metadata.name
+            view.workload, pod.metadata.name
         ),
     }
 }
 
-fn refusal(scene: &Scene<'_>, label: &str, change: &Result<Change, String>) -> Option<Refusal> {
+fn refusal(
+    view: &WorkloadView<'_>,
+    label: &str,
+    change: &Result<Change, String>,
+) -> Option<Refusal> {
     let problem = match change {
         Ok(Change::InPlace(_)) => return None,
         Ok(Change::Recreate { fields }) => format!("spec.{} changed", fields.join(", spec.")),
@@ -220,7 +228,7 @@ fn refusal(scene: &Scene<'_>, label: &str, change: &Result<Change, String>) -> O
         message: format!(
             "{}: pods of revision {label} cannot be updated in place: {problem}, and podUpdatePolicy is \
              InPlaceOnly; change images, labels and annotations only, or set podUpdatePolicy to InPlaceIfPossible",
-            scene.workload
+            view.workload
         ),
     })
 }

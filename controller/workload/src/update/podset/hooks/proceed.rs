@@ -15,14 +15,14 @@ use crate::update::inplace::exact::Verdict;
 use crate::update::inplace::state::{Before, State};
 use crate::update::inplace::steps::{self, Phase};
 use crate::update::podset::chosen::Chosen;
-use crate::update::podset::{Scene, Uids};
+use crate::update::podset::{Uids, WorkloadView};
 use crate::update::revision::{self, REVISION_LABEL};
 
 /// Opens the gates of new pods, and brings each pod into the next state that its hooks allow: one
 /// patch per pod. Without a choice of pods to update, no update is reverted. For pods that stay,
 /// the plan says what they wait for.
 pub fn proceed(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     chosen: Option<&Chosen>,
     returning: &Uids,
     pods: &[Arc<Pod>],
@@ -38,11 +38,11 @@ pub fn proceed(
             Vec::new()
         };
         let mut patch = PodPatch::default();
-        let next = next(scene, chosen, returning, pod);
+        let next = next(view, chosen, returning, pod);
         if let Some((state, _)) = next {
             lifecycle::set(&mut patch, state, now);
             conditions.extend(unready::without_hooks(pod, now));
-        } else if let Some(reason) = waits_for(scene, pod) {
+        } else if let Some(reason) = waits_for(view, pod) {
             plan.wait_for_pod(pod, reason);
         }
         if conditions.is_empty() && patch.labels.is_empty() {
@@ -59,18 +59,18 @@ pub fn proceed(
 
 /// The next state of a pod, and the reason.
 fn next(
-    scene: &Scene<'_>,
+    view: &WorkloadView<'_>,
     chosen: Option<&Chosen>,
     returning: &Uids,
     pod: &Pod,
 ) -> Option<(&'static str, &'static str)> {
     let is_chosen = chosen.is_some_and(|chosen| chosen.has(pod));
     match lifecycle::state(pod) {
-        PREPARING_NORMAL if is_normal(scene, pod) => Some((
+        PREPARING_NORMAL if is_normal(view, pod) => Some((
             NORMAL,
             "is scheduled: its readiness gates open, and it serves from when it is ready",
         )),
-        UPDATED if !is_chosen && hook::is_whole(scene.workload.hooks.in_place_update, pod) => {
+        UPDATED if !is_chosen && hook::is_whole(view.workload.hooks.in_place_update, pod) => {
             Some((
                 NORMAL,
                 "is updated, and has all of hook inPlaceUpdate again",
@@ -79,25 +79,25 @@ fn next(
         PREPARING_UPDATE
             if !steps::is_under_way(pod) && chosen.is_some_and(|chosen| !chosen.waits(pod)) =>
         {
-            Some((after_update(scene, pod)?, "need not be updated any more"))
+            Some((after_update(view, pod)?, "need not be updated any more"))
         }
         PREPARING_DELETE if returning.contains(&pod.metadata.uid) => {
-            Some((returned(scene, pod)?, "is wanted again, and not deleted"))
+            Some((returned(view, pod)?, "is wanted again, and not deleted"))
         }
         _ => None,
     }
 }
 
 /// Whether a pod that was never in service is ready for service.
-fn is_normal(scene: &Scene<'_>, pod: &Pod) -> bool {
-    !pod.spec.node_name.is_empty() && hook::is_whole(scene.workload.hooks.pre_normal, pod)
+fn is_normal(view: &WorkloadView<'_>, pod: &Pod) -> bool {
+    !pod.spec.node_name.is_empty() && hook::is_whole(view.workload.hooks.pre_normal, pod)
 }
 
 /// The next state of a pod that was held before its deletion and is needed again. `None` if this
 /// round first settles its in-place update.
-fn returned(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
+fn returned(view: &WorkloadView<'_>, pod: &Pod) -> Option<&'static str> {
     if !is_interrupted(pod) {
-        return Some(if is_normal(scene, pod) {
+        return Some(if is_normal(view, pod) {
             NORMAL
         } else {
             PREPARING_NORMAL
@@ -114,7 +114,7 @@ fn returned(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
     };
     // Without the label, only the gate shows that an update is under way. Pods without a gate, and
     // pods that were resized in service, need the label before the update continues.
-    (!steps::is_under_way(pod) || unproven(&scene.phase(pod))).then_some(UPDATING)
+    (!steps::is_under_way(pod) || unproven(&view.phase(pod))).then_some(UPDATING)
 }
 
 /// Whether an in-place update was under way when the pod was held before its deletion. The gate
@@ -139,7 +139,7 @@ fn is_interrupted(pod: &Pod) -> bool {
 }
 
 /// A message about what the pod's state and its hooks wait for.
-fn waits_for(scene: &Scene<'_>, pod: &Pod) -> Option<String> {
+fn waits_for(view: &WorkloadView<'_>, pod: &Pod) -> Option<String> {
     let held = |hook, name, of: fn(&LifecycleHook, &Pod) -> Vec<String>, until: &str| {
         let parts = of(hook?, pod);
         (!parts.is_empty()).then(|| format!("waits for hook {name}: {until} {}", parts.join(", ")))
@@ -147,25 +147,25 @@ fn waits_for(scene: &Scene<'_>, pod: &Pod) -> Option<String> {
     let (present, missing) = (hook::present, hook::missing);
     match lifecycle::state(pod) {
         PREPARING_NORMAL => held(
-            scene.workload.hooks.pre_normal,
+            view.workload.hooks.pre_normal,
             "preNormal",
             missing,
             "until the pod has",
         ),
         PREPARING_UPDATE => held(
-            scene.workload.hooks.in_place_update,
+            view.workload.hooks.in_place_update,
             "inPlaceUpdate",
             present,
             "as long as the pod has",
         ),
         UPDATED => held(
-            scene.workload.hooks.in_place_update,
+            view.workload.hooks.in_place_update,
             "inPlaceUpdate",
             missing,
             "until the pod has again",
         ),
         PREPARING_DELETE => held(
-            scene.workload.hooks.pre_delete,
+            view.workload.hooks.pre_delete,
             "preDelete",
             present,
             "as long as the pod has",

@@ -12,7 +12,7 @@ use crate::update::inplace::state::State;
 use crate::update::inplace::steps::{self, Phase};
 use crate::update::inplace::{batches, env, inherited};
 use crate::update::podset::chosen::Chosen;
-use crate::update::podset::{Scene, hooks};
+use crate::update::podset::{WorkloadView, hooks};
 use crate::update::revision::{self, REVISION_LABEL};
 
 /// The most pods under way of which each has its gate opened before its proof. That costs one more
@@ -23,15 +23,15 @@ pub const MOST_OPENED_EARLY: usize = 32;
 /// Puts pods whose in-place update is proven back into service. It also reverts unwanted updates:
 /// pods out of service, with unchanged images, that are not chosen. Without a choice, all of these
 /// stay as they are.
-pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
+pub fn settle(view: &WorkloadView<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
-    let revisions = scene.revisions.iter();
+    let revisions = view.revisions.iter();
     let briefs: Vec<_> = revisions.map(|revision| Brief::new(revision)).collect();
     let is_under_way = |pod: &&Arc<Pod>| pod.is_active() && steps::is_under_way(pod);
-    let under_way = || scene.pods.iter().filter(is_under_way);
+    let under_way = || view.pods.iter().filter(is_under_way);
     let opens_early = under_way().nth(MOST_OPENED_EARLY).is_none();
     for pod in under_way() {
-        if chosen.is_some_and(|chosen| chosen.has(pod)) && !hooks::is_done_in_service(scene, pod) {
+        if chosen.is_some_and(|chosen| chosen.has(pod)) && !hooks::is_done_in_service(view, pod) {
             continue;
         }
         let name = &pod.metadata.name;
@@ -45,9 +45,9 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
             steps.extend(end_of_grace(of_label(), pod, plan, now));
             continue;
         }
-        match &*scene.phase(pod) {
+        match &*view.phase(pod) {
             Phase::Patched(state, Verdict::Exact { .. }) if batches::has_next(state) => {
-                match batches::next(pod, state, of_label(), &scene.facts(pod), now) {
+                match batches::next(pod, state, of_label(), &view.facts(pod), now) {
                     Ok(action) => {
                         let revision = &state.revision;
                         let reason =
@@ -61,7 +61,7 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
                 if !moved_tags.is_empty() {
                     plan.events.push(moved(pod, moved_tags));
                 }
-                steps.push(finish(scene, pod, state, verdict, now));
+                steps.push(finish(view, pod, state, verdict, now));
             }
             Phase::Patched(_, Verdict::Resize(missing)) => {
                 let reason = format!(
@@ -77,7 +77,7 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
                 steps.extend(before_proof(pod, state, opens_early, now));
                 plan.wait_for_pod(pod, format!("{why}; the daemon has yet to check"));
             }
-            Phase::Draining if chosen.is_some() => steps.push(undo(scene, pod, now)),
+            Phase::Draining if chosen.is_some() => steps.push(undo(view, pod, now)),
             Phase::Draining | Phase::Idle => {}
         }
     }
@@ -85,11 +85,17 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
 }
 
 /// Puts a pod whose update is proven back into service.
-fn finish(scene: &Scene<'_>, pod: &Pod, state: &State, exact: &Verdict, now: Timestamp) -> Step {
-    let to = hooks::after_update(scene, pod);
+fn finish(
+    view: &WorkloadView<'_>,
+    pod: &Pod,
+    state: &State,
+    exact: &Verdict,
+    now: Timestamp,
+) -> Step {
+    let to = hooks::after_update(view, pod);
     let action = steps::finish(pod, Some(state), Some(exact), to, now);
     let mut action = hooks::back_into_service(action, pod, now);
-    env::report(&mut action, pod, state, &scene.facts(pod));
+    env::report(&mut action, pod, state, &view.facts(pod));
     let (name, revision) = (&pod.metadata.name, &state.revision);
     Step::new(
         action,
@@ -98,8 +104,8 @@ fn finish(scene: &Scene<'_>, pod: &Pod, state: &State, exact: &Verdict, now: Tim
 }
 
 /// Puts a pod whose update is no longer needed back into service.
-fn undo(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Step {
-    let action = steps::finish(pod, None, None, hooks::after_update(scene, pod), now);
+fn undo(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Step {
+    let action = steps::finish(pod, None, None, hooks::after_update(view, pod), now);
     let name = &pod.metadata.name;
     Step::new(
         hooks::back_into_service(action, pod, now),

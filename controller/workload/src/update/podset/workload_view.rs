@@ -30,7 +30,7 @@ use berth_api::fields::condition::StatusCondition;
 
 /// The input of a decision about an owner of pods, without the parts that only its kind has.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct WorkloadView<'a> {
     /// The owner.
     pub workload: Workload<'a>,
     /// Every pod that it controls and its selector matches, including the ones being deleted.
@@ -207,7 +207,7 @@ impl<'a> Workload<'a> {
     }
 }
 
-impl<'a> Scene<'a> {
+impl<'a> WorkloadView<'a> {
     /// The input for pods that are neither updated nor spread.
     pub fn plain(
         workload: Workload<'a>,

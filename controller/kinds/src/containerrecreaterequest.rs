@@ -7,11 +7,11 @@
 
 mod blocked;
 mod decide;
+mod decision;
 mod events;
 mod left;
 mod silence;
 mod status;
-mod verdict;
 
 #[cfg(test)]
 mod tests;
@@ -26,10 +26,10 @@ use berth_workload::update::recreate::{Course, current, pod_uid};
 use serde_json::Value;
 
 pub use decide::decide;
+pub use decision::{needs_filling, restarts};
 pub use events::pod_events;
 pub use left::{entries, let_go_of_gone};
 pub use status::{status, tells_stops_alone};
-pub use verdict::{needs_filling, restarts};
 
 /// All that a decision about one request reads.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{self, Failed};
 use crate::metrics::Metrics;
 use crate::object::EVENTS;
-use correlate::{Correlator, Series, Verdict};
+use correlate::{Correlator, Decision, Series};
 pub use owner::Owner;
 
 /// Records events. Cheap to clone; events that do not fit into its queue are dropped and counted.
@@ -112,16 +112,16 @@ impl Sender {
         }: Record,
     ) {
         truncate(&mut event.message);
-        let verdict = self
+        let decision = self
             .correlator
             .correlate(&regarding, &event, Instant::now());
-        let sent = match &verdict {
-            Verdict::Drop => {
+        let sent = match &decision {
+            Decision::Drop => {
                 self.metrics.events_dropped.inc();
                 return;
             }
-            Verdict::Create(series) => self.create(&regarding, &event, series).await,
-            Verdict::Count(series) => match self.count(&regarding, series).await {
+            Decision::Create(series) => self.create(&regarding, &event, series).await,
+            Decision::Count(series) => match self.count(&regarding, series).await {
                 // The event has expired; events live for an hour.
                 Err(failed) if failed.code == 404 => self.create(&regarding, &event, series).await,
                 done => done,

@@ -10,7 +10,9 @@ use berth_runtime::store::pods::{BY_NAMESPACE, BY_NODE};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::is_available;
-use berth_workload::budget::drain::{self, Drain, Fate, Other, Place, Remainder, Resident};
+use berth_workload::budget::drain::{
+    self, Drain, EvictionDecision, Other, Place, Remainder, Resident,
+};
 use berth_workload::budget::federation::{Shared, Told};
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::surge::Instead;
@@ -152,9 +154,9 @@ impl Drains<'_> {
     /// The results of one round of a drain of a node, for each pod of the budget there.
     pub(crate) async fn of_node(&self, node: &str) -> Vec<Waiting> {
         let mut told = Vec::new();
-        for (pod, fate) in self.round(node, Timestamp::now()) {
+        for (pod, decision) in self.round(node, Timestamp::now()) {
             if self.is_told(&pod) {
-                let reason = self.words(&pod, fate).await;
+                let reason = self.words(&pod, decision).await;
                 told.push(Waiting {
                     pod: pod.metadata.name.to_string(),
                     reason,
@@ -180,11 +182,14 @@ impl Drains<'_> {
                 .round(node, now)
                 .into_iter()
                 .filter(|(pod, _)| self.is_told(pod));
-            let fates: Vec<_> = of_budget.map(|(_, fate)| fate).collect();
-            let refused = fates.iter().filter(|fate| fate.is_refusal()).count();
+            let decisions: Vec<_> = of_budget.map(|(_, decision)| decision).collect();
+            let refused = decisions
+                .iter()
+                .filter(|decision| decision.is_refusal())
+                .count();
             Remainder {
                 node: node.to_owned(),
-                pods: fates.len(),
+                pods: decisions.len(),
                 refused,
             }
         });
@@ -193,13 +198,13 @@ impl Drains<'_> {
 
     /// All pods of the namespace on a node, in the order in which a drain evicts them, each with
     /// its result.
-    fn round(&self, node: &str, now: Timestamp) -> Vec<(Arc<Pod>, Fate)> {
+    fn round(&self, node: &str, now: Timestamp) -> Vec<(Arc<Pod>, EvictionDecision)> {
         let mut pods = self.stores.pods.by_index(&BY_NODE, node);
         pods.retain(|pod| *pod.metadata.namespace == *self.namespace);
         pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
         let residents: Vec<_> = pods.iter().map(|pod| self.resident(pod, now)).collect();
-        let fates = self.drain().round(&residents, now);
-        pods.iter().cloned().zip(fates).collect()
+        let decisions = self.drain().round(&residents, now);
+        pods.iter().cloned().zip(decisions).collect()
     }
 
     fn resident<'p>(&self, pod: &'p Pod, now: Timestamp) -> Resident<'p> {
@@ -243,9 +248,9 @@ impl Drains<'_> {
 
     /// The result for a pod, as a sentence. If the budget has no capacity, the pod's workload may
     /// make a replacement first.
-    async fn words(&self, pod: &Pod, fate: Fate) -> String {
-        let Fate::NoRoom { budget, message } = &fate else {
-            return fate.words();
+    async fn words(&self, pod: &Pod, decision: EvictionDecision) -> String {
+        let EvictionDecision::UsedUp { budget, message } = &decision else {
+            return decision.words();
         };
         match self
             .by
@@ -253,9 +258,9 @@ impl Drains<'_> {
             .await
         {
             Some(Instead::First { told, .. } | Instead::Never { told }) => {
-                Fate::Stays(told).words()
+                EvictionDecision::Refused(told).words()
             }
-            None => fate.words(),
+            None => decision.words(),
         }
     }
 }

@@ -137,14 +137,14 @@ impl PodBudgets {
             let is_dry_run = all.iter().all(|queued| queued.is_dry_run);
             let others = self.members_lately(&budget, &mut look, is_dry_run).await?;
             let mut account = budget.as_judged(&name, &holds);
-            let judged = account.judge(&requests, (total, &others), Timestamp::now());
-            if judged.is_by_what_is_written && !is_live {
+            let decided = account.judge(&requests, (total, &others), Timestamp::now());
+            if decided.is_by_what_is_written && !is_live {
                 continue;
             }
             let is_short = |decision: &Decision| {
                 decision.is_refusal() || matches!(decision, Decision::Passed(_))
             };
-            let is_refused = judged.decisions.iter().any(is_short);
+            let is_refused = decided.decisions.iter().any(is_short);
             if is_refused && total.is_none() {
                 // Workloads may expect fewer pods by now: a scale-down must not wait for the next
                 // count.
@@ -155,12 +155,12 @@ impl PodBudgets {
                 }
             }
             let began = Instant::now();
-            if !judged.is_drawn || self.write(key, &budget, &account.status).await? {
+            if !decided.is_drawn || self.write(key, &budget, &account.status).await? {
                 self.ledgers
                     .recent
-                    .note(key, requests.iter().zip(&judged.decisions), began);
+                    .note(key, requests.iter().zip(&decided.decisions), began);
                 let requests = requests.into_iter().map(|(request, _)| request);
-                return Ok(judged.decisions.into_iter().zip(requests).collect());
+                return Ok(decided.decisions.into_iter().zip(requests).collect());
             }
             is_live = false;
         }

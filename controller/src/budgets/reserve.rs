@@ -136,8 +136,8 @@ impl PodBudgets {
             let message = match decision {
                 Decision::Free => continue,
                 // A dry run writes nothing, so there is nothing to release or to confirm.
-                Decision::Drawn | Decision::Passed(_) if is_dry_run => continue,
-                Decision::Drawn => {
+                Decision::Reserved | Decision::Passed(_) if is_dry_run => continue,
+                Decision::Reserved => {
                     drawn.push((key, request));
                     continue;
                 }

@@ -226,14 +226,14 @@ pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) ->
         });
     }
     let field = kinds::of_plural(resource)?.template?;
-    let new = Judged::of(new, field)?;
+    let new = TemplateParts::of(new, field)?;
     if old
-        .and_then(|old| Judged::of(old, field))
+        .and_then(|old| TemplateParts::of(old, field))
         .is_some_and(|old| old == new)
     {
         return None;
     }
-    let Judged { template, claims } = new;
+    let TemplateParts { template, claims } = new;
     if claims.is_empty() {
         return Some(Template {
             field,
@@ -261,13 +261,13 @@ fn text_of<'a>(object: &'a str, field: &str) -> Option<&'a str> {
 
 /// The input on which the answer about a pod template depends.
 #[derive(PartialEq)]
-struct Judged<'a> {
+struct TemplateParts<'a> {
     template: &'a str,
     /// Names of claim templates.
     claims: Vec<String>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> TemplateParts<'a> {
     /// The template in this field. Claim templates stand beside the template of the pods that use
     /// them.
     fn of(object: &'a str, field: &str) -> Option<Self> {

@@ -24,7 +24,7 @@ use crate::record::{PodView, Record};
 use crate::site::{Site, UserContext, user_context};
 use crate::watch::{PodWatch, ReadyIps};
 use crate::{ask, install};
-use report::{Evidence, Fate, Summary};
+use report::{Evidence, PodOutcome, Summary};
 use screen::Screen;
 
 const NAMESPACE: &str = "berth-demo";
@@ -154,8 +154,8 @@ async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     let in_place = demo.rollout(&demo.images[1], "InPlaceIfPossible").await?;
     println!("\nThe same by new pods, as a Deployment does it:");
     let recreate = demo.rollout(&demo.images[2], "ReCreate").await?;
-    println!("\nIn place:\n{}", report::table(&in_place.fates));
-    println!("By new pods:\n{}", report::table(&recreate.fates));
+    println!("\nIn place:\n{}", report::table(&in_place.outcomes));
+    println!("By new pods:\n{}", report::table(&recreate.outcomes));
     println!(
         "{}",
         report::side_by_side(&in_place.summary, &recreate.summary)
@@ -208,7 +208,7 @@ struct Demo<'a> {
 
 /// A rollout and its results.
 struct Shown {
-    fates: Vec<Fate>,
+    outcomes: Vec<PodOutcome>,
     summary: Summary,
 }
 
@@ -306,16 +306,16 @@ impl Demo<'_> {
         let asked = tokio::task::spawn_blocking(move || asker.stop()).await??;
         let record = watch.record()?;
         let verified = self.verified(&record).await?;
-        let fates = Evidence {
+        let outcomes = Evidence {
             record: &record,
             asked: &asked,
             from,
             to: end,
             verified,
         }
-        .fates();
-        let summary = Summary::of(to - from, &fates);
-        Ok(Shown { fates, summary })
+        .outcomes();
+        let summary = Summary::of(to - from, &outcomes);
+        Ok(Shown { outcomes, summary })
     }
 
     /// Redraws the table until `done` ends; returns the time of that.

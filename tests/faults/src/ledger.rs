@@ -53,7 +53,7 @@ impl fmt::Display for Entry {
 
 /// The decision about a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     /// The write passes and is not counted.
     Beside,
     /// The write passes; its answer belongs to the entry at this index.
@@ -215,9 +215,9 @@ impl Ledger {
     }
 
     /// A write has arrived, of this life.
-    pub(crate) fn admit(&mut self, life: usize, write: Write, body: Value) -> Verdict {
+    pub(crate) fn admit(&mut self, life: usize, write: Write, body: Value) -> Decision {
         if self.dying == Some(life) {
-            return Verdict::Hold;
+            return Decision::Hold;
         }
         let mut is_renewal = false;
         if write.resource == PATHS {
@@ -227,7 +227,7 @@ impl Ledger {
             }
         }
         if !is_of_run(&self.namespace, &write.namespace, &write.resource) {
-            return Verdict::Beside;
+            return Decision::Beside;
         }
         let index = self.entries.len();
         let number = index + 1 - self.renewals();
@@ -241,7 +241,7 @@ impl Ledger {
         });
         // A controller that died of it at each start would never get further.
         if is_renewal {
-            return Verdict::Pass(index);
+            return Decision::Pass(index);
         }
         self.passed_in_life += 1;
         let dies = match self.fault {
@@ -252,25 +252,25 @@ impl Ledger {
             Fault::Stale(..) => Some(Side::Answered),
             Fault::Refused(_, refusal) => {
                 self.triggered = true;
-                return Verdict::Refuse(index, refusal);
+                return Decision::Refuse(index, refusal);
             }
             Fault::Lagging(_, lag, resource) => {
                 self.triggered = true;
-                return Verdict::LagThenPass(index, lag, resource);
+                return Decision::LagThenPass(index, lag, resource);
             }
             Fault::HandedOver(_, resource) => {
                 self.triggered = true;
-                return Verdict::LastBeforeTheEnd(index, resource);
+                return Decision::LastBeforeTheEnd(index, resource);
             }
             Fault::None | Fault::Unseen(..) => None,
         };
         let Some(side) = dies else {
-            return Verdict::Pass(index);
+            return Decision::Pass(index);
         };
         self.triggered = true;
         self.dying = Some(life);
         self.kills += usize::from(!self.only_pauses());
-        Verdict::Fatal(index, side)
+        Decision::Fatal(index, side)
     }
 
     /// The apiserver has answered.

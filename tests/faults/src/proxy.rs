@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fault::{Lag, Refusal, Side, TRY_AGAIN};
 use crate::lag::{self, Lags, Watch};
-use crate::ledger::{Ledger, Verdict};
+use crate::ledger::{Decision, Ledger};
 use crate::write::{self, Write};
 
 /// The time for an answer to reach the controller before it is killed.
@@ -229,20 +229,20 @@ impl Proxy {
         let under_way = Arc::clone(&self.under_way).read_owned().await;
         // The lease is written all the time, also by a controller that has nothing more to do.
         let is_of_lease = write.resource == "leases";
-        let verdict = self.ledger().admit(life, write, content);
-        let index = match verdict {
-            Verdict::Hold => return self.held().await,
-            Verdict::Fatal(_, Side::Before) => {
+        let decision = self.ledger().admit(life, write, content);
+        let index = match decision {
+            Decision::Hold => return self.held().await,
+            Decision::Fatal(_, Side::Before) => {
                 self.fatal.notify_one();
                 return self.held().await;
             }
-            Verdict::Beside => None,
-            Verdict::Refuse(_, refusal) if !refusal.is_done() => return answer_to(refusal),
-            Verdict::LagThenPass(index, lag, resource) => {
+            Decision::Beside => None,
+            Decision::Refuse(_, refusal) if !refusal.is_done() => return answer_to(refusal),
+            Decision::LagThenPass(index, lag, resource) => {
                 self.fall_behind(lag, resource);
                 Some(index)
             }
-            Verdict::LastBeforeTheEnd(index, resource) => {
+            Decision::LastBeforeTheEnd(index, resource) => {
                 let others = self
                     .others
                     .get()
@@ -252,7 +252,7 @@ impl Proxy {
                 others.for_each(|other| other.fall_behind(Lag::Late, resource));
                 Some(index)
             }
-            Verdict::Pass(index) | Verdict::Fatal(index, _) | Verdict::Refuse(index, _) => {
+            Decision::Pass(index) | Decision::Fatal(index, _) | Decision::Refuse(index, _) => {
                 Some(index)
             }
         };
@@ -267,19 +267,19 @@ impl Proxy {
             response
         });
         let response = carried_out.await.map_err(|_| Broken)?.map_err(|_| Broken)?;
-        match verdict {
-            Verdict::Fatal(_, Side::After) => {
+        match decision {
+            Decision::Fatal(_, Side::After) => {
                 self.fatal.notify_one();
                 self.held().await
             }
-            Verdict::Fatal(_, Side::Answered) | Verdict::LastBeforeTheEnd(..) => {
+            Decision::Fatal(_, Side::Answered) | Decision::LastBeforeTheEnd(..) => {
                 tokio::spawn(async move {
                     sleep(DELIVERY).await;
                     self.fatal.notify_one();
                 });
                 Ok(response)
             }
-            Verdict::Refuse(_, refusal) => answer_to(refusal),
+            Decision::Refuse(_, refusal) => answer_to(refusal),
             _ => Ok(response),
         }
     }

@@ -18,7 +18,7 @@ use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence};
 use berth_workload::budget::floor::promised;
-use berth_workload::budget::ledger::{Request, Verdict, draw};
+use berth_workload::budget::ledger::{LedgerDecision, Request, draw};
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
 use berth_workload::objects::pod::Pod;
@@ -158,11 +158,11 @@ fn of_unavailable(
             passes: false,
         };
         let before = next.unavailable_allowed;
-        let verdict = draw(&mut next, (&rules, generation), &request, now);
-        assert!(next.unavailable_allowed >= 0, "{verdict:?} of {before}");
+        let decision = draw(&mut next, (&rules, generation), &request, now);
+        assert!(next.unavailable_allowed >= 0, "{decision:?} of {before}");
         assert!(
-            before - next.unavailable_allowed <= i32::from(verdict == Verdict::Drawn),
-            "{verdict:?} of {before}"
+            before - next.unavailable_allowed <= i32::from(decision == LedgerDecision::Reserved),
+            "{decision:?} of {before}"
         );
     }
 }

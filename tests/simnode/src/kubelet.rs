@@ -102,8 +102,8 @@ fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (Cont
         .iter()
         .chain(&pod.status.container_statuses);
     let before = known.find(|status| status.name == wanted.name);
-    let fate = Fate::of(pod, &wanted.image, habits);
-    if let Some(before) = before.filter(|before| fate.is_met(before, &wanted.image)) {
+    let outcome = ContainerOutcome::of(pod, &wanted.image, habits);
+    if let Some(before) = before.filter(|before| outcome.is_met(before, &wanted.image)) {
         // Resources change without a restart.
         return (
             ContainerStatus {
@@ -125,18 +125,18 @@ fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (Cont
         image_id(&wanted.image).into(),
         container_id(pod, wanted, restart_count),
     );
-    let status = match fate {
-        Fate::NoImage => ContainerStatus {
+    let status = match outcome {
+        ContainerOutcome::NoImage => ContainerStatus {
             state: waiting("ImagePullBackOff"),
             ..made
         },
-        Fate::Crashes => ContainerStatus {
+        ContainerOutcome::Crashes => ContainerStatus {
             image_id,
             container_id,
             state: waiting("CrashLoopBackOff"),
             ..made
         },
-        Fate::Runs => {
+        ContainerOutcome::Runs => {
             let state = State {
                 running: Some(Running {
                     started_at: now.into(),
@@ -181,13 +181,13 @@ pub fn restarted(pod: &Pod, name: &str, id: &str, now: &str) -> Option<Value> {
 
 /// The result of starting a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ContainerOutcome {
     Runs,
     NoImage,
     Crashes,
 }
 
-impl Fate {
+impl ContainerOutcome {
     fn of(pod: &Pod, image: &str, habits: &Habits) -> Self {
         let manner = &pod.metadata.annotations;
         let among = |named: &[Box<str>], all: &[String]| {

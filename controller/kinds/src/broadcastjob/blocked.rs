@@ -8,7 +8,7 @@ use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use jiff::{SignedDuration, Timestamp};
 
-use super::mark::Verdict;
+use super::mark::PodResult;
 use super::round::{Place, Round, without_nodes};
 use super::settings::Settings;
 use super::{Snapshot, is_finished};
@@ -85,18 +85,18 @@ fn paused(
     }
     let has_failed = |place: &&Place<'_>| {
         place
-            .verdict()
-            .is_some_and(|verdict| verdict != Verdict::Succeeded)
+            .result()
+            .is_some_and(|result| result != PodResult::Succeeded)
     };
     let mut failed: Vec<_> = round.places.iter().filter(has_failed).collect();
     let is_open = failed
         .iter()
-        .any(|place| place.verdict() == Some(Verdict::Failed));
+        .any(|place| place.result() == Some(PodResult::Failed));
     let told = workload
         .blocked
         .filter(|told| told.reason == POD_FAILED && job.spec.paused);
     let message = if is_open {
-        failed.sort_by_key(|place| place.verdict() != Some(Verdict::Failed));
+        failed.sort_by_key(|place| place.result() != Some(PodResult::Failed));
         let more = if failed.len() > MOST {
             " and others"
         } else {

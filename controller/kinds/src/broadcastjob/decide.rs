@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::blocked::LASTING;
-use super::mark::Verdict;
+use super::mark::PodResult;
 use super::place::Answer;
 use super::round::{End, Round, left, without_nodes};
 use super::settings::{Settings, settings};
@@ -101,7 +101,7 @@ fn doomed(round: &Round<'_>) -> Vec<Step> {
         let node = &place.node.metadata.name;
         let (from, why) = if place.recorded.is_some() {
             (0, "has had its turn")
-        } else if place.answer == Answer::Unwanted && place.verdict().is_none() {
+        } else if place.answer == Answer::Unwanted && place.result().is_none() {
             (0, "is not one of the job's any more, by its name or labels")
         } else {
             (1, "has another pod of the job")
@@ -238,10 +238,10 @@ fn name_active(round: &Round<'_>, plan: &mut Plan) {
 
 /// The message for the end of a job, in events and in its condition.
 pub(super) fn words(snapshot: &Snapshot, end: End, round: &Round<'_>) -> String {
-    let failed = round.ended(|verdict| verdict != Verdict::Succeeded);
+    let failed = round.ended(|result| result != PodResult::Succeeded);
     let counts = format!(
         "{} pods succeeded, {failed} pods failed",
-        round.ended(|verdict| verdict == Verdict::Succeeded)
+        round.ended(|result| result == PodResult::Succeeded)
     );
     let job = snapshot.view().workload;
     match end {

@@ -11,7 +11,7 @@ const LENGTH: usize = 12;
 
 /// How the pod of a node has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PodResult {
     Succeeded,
     Failed,
     /// It has failed, and a user has resumed the job since.
@@ -47,7 +47,7 @@ fn is_hash(text: &str) -> bool {
 }
 
 /// The entries of a status, by hash. Texts that are no entries are skipped.
-pub(super) fn read(entries: &[String]) -> BTreeMap<&str, Verdict> {
+pub(super) fn read(entries: &[String]) -> BTreeMap<&str, PodResult> {
     entries.iter().filter_map(|text| entry(text)).collect()
 }
 
@@ -58,24 +58,24 @@ pub(super) fn has(entries: &[String], hash: &str) -> bool {
         .any(|text| text.get(1..) == Some(hash) && entry(text).is_some())
 }
 
-fn entry(text: &str) -> Option<(&str, Verdict)> {
-    let verdict = match text.as_bytes().first()? {
-        b'+' => Verdict::Succeeded,
-        b'-' => Verdict::Failed,
-        b'!' => Verdict::Accepted,
+fn entry(text: &str) -> Option<(&str, PodResult)> {
+    let result = match text.as_bytes().first()? {
+        b'+' => PodResult::Succeeded,
+        b'-' => PodResult::Failed,
+        b'!' => PodResult::Accepted,
         _ => return None,
     };
     text.get(1..)
         .filter(|hash| is_hash(hash))
-        .map(|hash| (hash, verdict))
+        .map(|hash| (hash, result))
 }
 
 /// An entry of the status.
-pub(super) fn write(hash: &str, verdict: Verdict) -> String {
-    let sign = match verdict {
-        Verdict::Succeeded => '+',
-        Verdict::Failed => '-',
-        Verdict::Accepted => '!',
+pub(super) fn write(hash: &str, result: PodResult) -> String {
+    let sign = match result {
+        PodResult::Succeeded => '+',
+        PodResult::Failed => '-',
+        PodResult::Accepted => '!',
     };
     format!("{sign}{hash}")
 }

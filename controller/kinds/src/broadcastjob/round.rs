@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
-use super::mark::{self, Verdict};
+use super::mark::{self, PodResult};
 use super::place::Answer;
 use super::settings::Settings;
 
@@ -27,7 +27,7 @@ enum Stage {
     Leaving,
     /// It was deleted before its end, and another pod replaces it.
     Disrupted,
-    Ended(Verdict),
+    Ended(PodResult),
     /// It has exceeded its restart limit, and still runs.
     PastLimit,
 }
@@ -39,9 +39,9 @@ pub(super) struct Place<'a> {
     pub(super) hash: String,
     pub(super) answer: Answer,
     /// How its pod has ended, according to the status.
-    pub(super) recorded: Option<Verdict>,
+    pub(super) recorded: Option<PodResult>,
     /// How its pod has ended, according to the pods.
-    seen: Option<Verdict>,
+    seen: Option<PodResult>,
     /// Pods that have not ended and are not being deleted, the one that counts first.
     pub(super) active: Vec<&'a Arc<Pod>>,
     /// Pods that are being deleted.
@@ -80,9 +80,9 @@ pub(super) enum End {
 fn stage(pod: &Pod, restart_limit: Option<i64>) -> Stage {
     let is_leaving = pod.metadata.deletion_timestamp.is_some();
     match &*pod.status.phase {
-        "Succeeded" => Stage::Ended(Verdict::Succeeded),
+        "Succeeded" => Stage::Ended(PodResult::Succeeded),
         "Failed" if is_leaving || pod.is_true("DisruptionTarget") => Stage::Disrupted,
-        "Failed" => Stage::Ended(Verdict::Failed),
+        "Failed" => Stage::Ended(PodResult::Failed),
         _ if is_leaving => Stage::Leaving,
         _ if restart_limit.is_some_and(|limit| restarts(pod) > limit) => Stage::PastLimit,
         _ => Stage::Active,
@@ -209,9 +209,9 @@ impl<'a> Round<'a> {
             return;
         };
         match stage {
-            Stage::Ended(verdict) => place.see(verdict),
+            Stage::Ended(result) => place.see(result),
             Stage::PastLimit => {
-                place.see(Verdict::Failed);
+                place.see(PodResult::Failed);
                 place.active.push(pod);
             }
             Stage::Active => place.active.push(pod),
@@ -234,11 +234,11 @@ impl<'a> Round<'a> {
     }
 
     /// Nodes whose pod has ended in this way.
-    pub(super) fn ended(&self, is: impl Fn(Verdict) -> bool) -> usize {
+    pub(super) fn ended(&self, is: impl Fn(PodResult) -> bool) -> usize {
         self.places
             .iter()
-            .filter_map(Place::verdict)
-            .filter(|verdict| is(*verdict))
+            .filter_map(Place::result)
+            .filter(|result| is(*result))
             .count()
     }
 
@@ -246,7 +246,7 @@ impl<'a> Round<'a> {
     pub(super) fn open(&self) -> impl Iterator<Item = &Place<'a>> {
         let is_open = |place: &&Place<'a>| {
             let has_none = place.active.is_empty() && place.leaving.is_empty();
-            let is_next = place.answer == Answer::Wanted && place.verdict().is_none() && has_none;
+            let is_next = place.answer == Answer::Wanted && place.result().is_none() && has_none;
             is_next && !self.busy.contains(&*place.node.metadata.name)
         };
         self.places.iter().filter(is_open)
@@ -263,10 +263,10 @@ impl<'a> Round<'a> {
         if job.spec.paused {
             return None;
         }
-        let failed = |verdict| verdict != Verdict::Succeeded;
+        let failed = |result| result != PodResult::Succeeded;
         match settings.failure {
             FailurePolicyType::FailFast if self.ended(failed) > 0 => return Some(End::FailedPod),
-            FailurePolicyType::Pause if self.ended(|verdict| verdict == Verdict::Failed) > 0 => {
+            FailurePolicyType::Pause if self.ended(|result| result == PodResult::Failed) > 0 => {
                 return Some(End::Pause);
             }
             _ => {}
@@ -278,7 +278,7 @@ impl<'a> Round<'a> {
             .peekable();
         if settings.ends
             && desired.peek().is_some()
-            && desired.all(|place| place.verdict().is_some())
+            && desired.all(|place| place.result().is_some())
         {
             return Some(End::Complete);
         }
@@ -336,7 +336,7 @@ pub(super) fn left(
 
 impl Place<'_> {
     /// How its pod has ended. An end in the status stays.
-    pub(super) fn verdict(&self) -> Option<Verdict> {
+    pub(super) fn result(&self) -> Option<PodResult> {
         self.recorded.or(self.seen)
     }
 
@@ -346,21 +346,21 @@ impl Place<'_> {
     }
 
     /// Records an end. If two pods have ended, success counts, because that pod did the work.
-    fn see(&mut self, verdict: Verdict) {
-        let has_succeeded = self.seen == Some(Verdict::Succeeded);
+    fn see(&mut self, result: PodResult) {
+        let has_succeeded = self.seen == Some(PodResult::Succeeded);
         self.seen = Some(if has_succeeded {
-            Verdict::Succeeded
+            PodResult::Succeeded
         } else {
-            verdict
+            result
         });
     }
 
     pub(super) fn is_active(&self) -> bool {
-        self.verdict().is_none() && !self.active.is_empty()
+        self.result().is_none() && !self.active.is_empty()
     }
 
     pub(super) fn is_desired(&self) -> bool {
         let runs = self.is_active() && self.answer != Answer::Unwanted;
-        self.verdict().is_some() || runs || self.answer == Answer::Wanted
+        self.result().is_some() || runs || self.answer == Answer::Wanted
     }
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::decide::{CREATE, words};
-use super::mark::{self, Verdict};
+use super::mark::{self, PodResult};
 use super::round::{End, Place, Round};
 use super::settings::{Settings, settings};
 use super::{Snapshot, blocked, is_finished};
@@ -82,24 +82,24 @@ fn count(
     // pause is visible.
     let is_pausing = end == Some(End::Pause) && outcome.failures.is_empty();
     let accepts = (job.spec.paused || is_pausing) && settings.failure == FailurePolicyType::Pause;
-    let verdict = |place: &Place<'_>| match place.verdict() {
-        Some(Verdict::Failed) if accepts => Some(Verdict::Accepted),
+    let result = |place: &Place<'_>| match place.result() {
+        Some(PodResult::Failed) if accepts => Some(PodResult::Accepted),
         // The job's end stops this pod.
-        None if is_failed && place.is_active() => Some(Verdict::Failed),
-        verdict => verdict,
+        None if is_failed && place.is_active() => Some(PodResult::Failed),
+        result => result,
     };
     let ended: Vec<_> = round
         .places
         .iter()
-        .filter_map(|place| Some((&place.hash, verdict(place)?)))
+        .filter_map(|place| Some((&place.hash, result(place)?)))
         .collect();
     let succeeded = ended
         .iter()
-        .filter(|(_, verdict)| *verdict == Verdict::Succeeded)
+        .filter(|(_, result)| *result == PodResult::Succeeded)
         .count();
     let mut entries: Vec<_> = ended
         .iter()
-        .map(|(hash, verdict)| (*hash, mark::write(hash, *verdict)))
+        .map(|(hash, result)| (*hash, mark::write(hash, *result)))
         .collect();
     // By hash, so that the same entries are always the same list.
     entries.sort_unstable();

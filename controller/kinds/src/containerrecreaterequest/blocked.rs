@@ -9,8 +9,8 @@ use berth_workload::update::recreate::{Next, grace, is_running, strategy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::decision::{Decision, decision};
 use super::silence::awaited;
-use super::verdict::{Verdict, verdict};
 use super::{Snapshot, pod};
 
 /// How long a cause that may pass by itself must last before the status reports it.
@@ -29,10 +29,10 @@ pub(super) struct Blocked {
 
 /// The cause, if there is one.
 pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
-    let pod = match verdict(snapshot, now) {
-        Verdict::Work(pod) => pod,
-        Verdict::Turn(other) => return behind(snapshot, &other),
-        Verdict::Held(why) => {
+    let pod = match decision(snapshot, now) {
+        Decision::Restart(pod) => pod,
+        Decision::Queued(other) => return behind(snapshot, &other),
+        Decision::Held(why) => {
             return Some(Blocked {
                 reason: "NoBudget",
                 message: why.to_owned(),

@@ -16,9 +16,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::blocked::{due, lacks_gate};
+use super::decision::{Decision, decision};
 use super::left::USER_AGENT;
 use super::silence::{noted_in, silence_left};
-use super::verdict::{Verdict, verdict};
 use super::{Snapshot, pod};
 
 /// The longest time until a refused request tries its budgets again. A budget with free capacity
@@ -30,34 +30,34 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let request = &*snapshot.request;
     let left = [time_left(request, now), silence_left(snapshot, now)];
-    match verdict(snapshot, now) {
-        Verdict::Over => {
+    match decision(snapshot, now) {
+        Decision::Over => {
             let_go(snapshot, &mut plan, now);
             return plan;
         }
-        Verdict::Complete { message, .. } => {
+        Decision::Complete { message, .. } => {
             tell_end(snapshot, message, &mut plan);
             return plan;
         }
-        Verdict::Fill(patch) => {
+        Decision::Fill(patch) => {
             let reason = "the webhook did not fill it in at its creation".to_owned();
             let step = Step::new(patched(request, patch.clone()), reason);
             plan.add_stage("fill in", vec![step]);
         }
-        Verdict::Turn(other) => plan.wait(format!(
+        Decision::Queued(other) => plan.wait(format!(
             "ContainerRecreateRequest {other} of the same pod comes first"
         )),
-        Verdict::Held(why) => {
+        Decision::Held(why) => {
             plan.wait(why.to_owned());
             plan.look_again_after(HELD);
         }
-        Verdict::Foreign(pod) => {
+        Decision::External(pod) => {
             if grace_left(request, now).is_none() {
                 take_out_of_service(snapshot, pod, &mut plan, now);
             }
             plan.wait("the provider of its node restarts the containers".to_owned());
         }
-        Verdict::Work(pod) => {
+        Decision::Restart(pod) => {
             work(snapshot, pod, &mut plan, now);
             let due = [due(snapshot, pod, now), noted_in(snapshot, pod, now)];
             due.into_iter()

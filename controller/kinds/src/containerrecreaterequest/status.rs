@@ -17,8 +17,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::blocked::lacks_gate;
 use super::blocked::{Blocked, blocked};
 use super::decide::may_begin;
+use super::decision::{Decision, decision};
 use super::silence::min_started_pending;
-use super::verdict::{Verdict, verdict};
 use super::{Snapshot, pod};
 
 /// The status to write. It equals the request's present status if nothing changed; `None` if there
@@ -32,8 +32,8 @@ pub fn status(
     let request = &*snapshot.request;
     let mut next = request.status.clone().unwrap_or_default();
     let mut pending = None;
-    match verdict(snapshot, now) {
-        Verdict::Over => {
+    match decision(snapshot, now) {
+        Decision::Over => {
             // The status still reports a stop that was under way.
             if let Some(pod) =
                 pod(snapshot).filter(|_| request.metadata.deletion_timestamp.is_none())
@@ -42,10 +42,10 @@ pub fn status(
             }
             return request.status.is_some().then_some(next);
         }
-        Verdict::Fill(_) => return request.status.clone(),
-        Verdict::Turn(other) if other.is_empty() => return request.status.clone(),
-        Verdict::Turn(_) | Verdict::Held(_) => next.phase = RecreatePhase::Pending,
-        Verdict::Foreign(pod) => {
+        Decision::Fill(_) => return request.status.clone(),
+        Decision::Queued(other) if other.is_empty() => return request.status.clone(),
+        Decision::Queued(_) | Decision::Held(_) => next.phase = RecreatePhase::Pending,
+        Decision::External(pod) => {
             // The other service reads the snapshot and the condition.
             see(snapshot, pod, &mut next);
             if grace_begins(snapshot, pod, plan, outcome, now) {
@@ -53,7 +53,7 @@ pub fn status(
             }
             return Some(next);
         }
-        Verdict::Work(pod) => {
+        Decision::Restart(pod) => {
             next.phase = RecreatePhase::Recreating;
             observe(snapshot, pod, &mut next);
             pending = min_started_pending(snapshot, pod, now);
@@ -61,7 +61,7 @@ pub fn status(
                 set(&mut next.conditions, grace(now));
             }
         }
-        Verdict::Complete { message, deadline } => {
+        Decision::Complete { message, deadline } => {
             if let Some(pod) = pod(snapshot).filter(|_| snapshot.filled.is_none()) {
                 observe(snapshot, pod, &mut next);
             }

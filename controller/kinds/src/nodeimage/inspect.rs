@@ -8,7 +8,7 @@ use berth_workload::objects::node::image::{NodeImage, facts};
 use berth_workload::objects::pod::Pod;
 use berth_workload::update::inplace::change::MAX_VARIABLES;
 use berth_workload::update::inplace::env;
-use berth_workload::update::inplace::exact::{self, Verdict};
+use berth_workload::update::inplace::exact::{self, UpdateDecision};
 use berth_workload::update::inplace::sidecars;
 use berth_workload::update::inplace::state::State;
 use berth_workload::update::inplace::steps::{self, Phase, phase};
@@ -31,7 +31,7 @@ fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
         return false;
     }
     match phase(pod, &facts(image, pod)) {
-        Phase::Patched(_, Verdict::AskNode(_)) => true,
+        Phase::Patched(_, UpdateDecision::NeedsDaemon(_)) => true,
         Phase::Patched(..) => is_asked_about(pod, image),
         Phase::Idle | Phase::Draining => false,
     }
@@ -42,7 +42,7 @@ fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
     let asks = |state: State| {
         matches!(
             exact::judge(pod, &state, &facts(image, pod)),
-            Verdict::AskNode(_)
+            UpdateDecision::NeedsDaemon(_)
         )
     };
     // A pod in the list stays there until its state records the answer.
@@ -51,7 +51,7 @@ fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
             || (is_asked_about(pod, image)
                 && matches!(
                     exact::judge(pod, &state, &NodeFacts::default()),
-                    Verdict::AskNode(_)
+                    UpdateDecision::NeedsDaemon(_)
                 ))
     })
 }

@@ -21,7 +21,7 @@ const REMEMBERED: usize = 1024;
 
 /// The decision on an event.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum Decision {
     Create(Series),
     Count(Series),
     Drop,
@@ -53,13 +53,13 @@ struct Group {
 }
 
 impl Correlator {
-    pub(super) fn correlate(&mut self, regarding: &Owner, event: &Event, now: Instant) -> Verdict {
+    pub(super) fn correlate(&mut self, regarding: &Owner, event: &Event, now: Instant) -> Decision {
         let object = format!(
             "{}/{}/{}",
             regarding.uid, regarding.namespace, regarding.name
         );
         if !self.spend(object, now) {
-            return Verdict::Drop;
+            return Decision::Drop;
         }
         let group = Group {
             uid: regarding.uid.clone(),
@@ -74,7 +74,7 @@ impl Correlator {
                 series.count += 1;
                 series.message = message;
                 *last = now;
-                Verdict::Count(series.clone())
+                Decision::Count(series.clone())
             }
             None => {
                 let series = Series {
@@ -83,7 +83,7 @@ impl Correlator {
                     count: 1,
                 };
                 self.series.insert(key, (series.clone(), now));
-                Verdict::Create(series)
+                Decision::Create(series)
             }
         }
     }

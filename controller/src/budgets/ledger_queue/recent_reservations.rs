@@ -66,7 +66,7 @@ impl RecentReservations {
         // only once.
         let is_new = |request: &Request| !request.is_again && request.grant.is_none();
         let is_entered =
-            |decision: &Decision| matches!(decision, Decision::Drawn | Decision::Passed(_));
+            |decision: &Decision| matches!(decision, Decision::Reserved | Decision::Passed(_));
         let drawn = ruled.filter(|((request, is_dry_run), decision)| {
             is_entered(decision) && !is_dry_run && is_new(request)
         });

@@ -79,15 +79,15 @@ fn decisions_without_a_write_need_a_live_read() {
         let budget = Budget::read("podunavailablebudgets", &budget.to_string()).unwrap();
         let what = format!("{desired} {protects} {request:?} {is_dry_run}");
         let (name, holds) = (budget.key().words(), Holds::of(&budget));
-        let judged = budget.as_judged(&name, &holds).judge(
+        let decided = budget.as_judged(&name, &holds).judge(
             &[(request, is_dry_run)],
             (None, &[]),
             Timestamp::now(),
         );
         assert_eq!(
-            judged.is_by_what_is_written, expected,
+            decided.is_by_what_is_written, expected,
             "{what}: {:?}",
-            judged.decisions
+            decided.decisions
         );
     }
 }

@@ -10,7 +10,7 @@ use super::cause::{Cause, DETAIL, Grade, LASTING};
 use super::container::{Fault, container, exit, fault, states};
 use crate::objects::pod::lifecycle::{self, hook};
 use crate::objects::pod::{Availability, Condition, ContainerStatus, Pod, availability, priority};
-use crate::update::inplace::exact::Verdict;
+use crate::update::inplace::exact::UpdateDecision;
 use crate::update::inplace::resize::{INFEASIBLE, refused};
 use crate::update::inplace::steps::Phase;
 use crate::update::podset::WorkloadView;
@@ -342,17 +342,17 @@ fn hook(view: &WorkloadView<'_>, pod: &Pod) -> Option<Cause> {
 /// The cause of an in-place update that neither the pod nor its node's daemon proves.
 fn unproven(view: &WorkloadView<'_>, pod: &Pod) -> Option<Cause> {
     let phase = view.phase(pod);
-    let Phase::Patched(state, verdict) = &*phase else {
+    let Phase::Patched(state, decision) = &*phase else {
         return None;
     };
     let since = state
         .update_timestamp
         .map(|since| format!(" since {since}"))
         .unwrap_or_default();
-    let (reason, what, remedy) = match verdict {
+    let (reason, what, remedy) = match decision {
         // This round still writes the rest of the update, or reports the write's failure.
-        Verdict::Exact { .. } | Verdict::Resize(_) => return None,
-        Verdict::AskNode(why) => {
+        UpdateDecision::Proven { .. } | UpdateDecision::Resize(_) => return None,
+        UpdateDecision::NeedsDaemon(why) => {
             let what = format!(
                 "its update is not proven{since}: {why}, and the node's daemon has not answered"
             );
@@ -362,7 +362,7 @@ fn unproven(view: &WorkloadView<'_>, pod: &Pod) -> Option<Cause> {
                 "see whether the kruise-daemon of the node runs",
             )
         }
-        Verdict::Wait(why) => {
+        UpdateDecision::Wait(why) => {
             let what = format!("its update is not done{since}: {why}");
             (
                 "UpdateNotDone",

@@ -76,20 +76,20 @@ pub struct Resident<'a> {
 
 /// The predicted result of a drain for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum EvictionDecision {
     /// A drain does not evict the pod, for this reason.
-    Left(&'static str),
+    Skipped(&'static str),
     /// The eviction is allowed and uses one of the allowed disruptions.
-    Goes {
+    Allowed {
         /// How many more disruptions are allowed afterwards.
         left: i32,
     },
     /// The eviction is allowed and uses no allowed disruption, for this reason.
-    GoesFreely(String),
+    AllowedFree(String),
     /// The eviction is refused, for this reason.
-    Stays(String),
+    Refused(String),
     /// The eviction is refused only because the budget allows no more pods out of service.
-    NoRoom {
+    UsedUp {
         /// The index of the budget that refuses.
         budget: usize,
         /// The message of this budget.
@@ -97,20 +97,20 @@ pub enum Fate {
     },
 }
 
-impl Fate {
+impl EvictionDecision {
     /// Whether the eviction is refused.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Stays(_) | Self::NoRoom { .. })
+        matches!(self, Self::Refused(_) | Self::UsedUp { .. })
     }
 
     /// The result as a message.
     pub fn words(&self) -> String {
         match self {
-            Self::Left(why) => format!("would be left where it is: {why}"),
-            Self::Goes { left } if *left > 0 => format!("would go, and {left} more may then"),
-            Self::Goes { .. } => "would go, and no more may then".to_owned(),
-            Self::GoesFreely(why) => format!("would go, and take nothing: {why}"),
-            Self::Stays(message) | Self::NoRoom { message, .. } => {
+            Self::Skipped(why) => format!("would be left where it is: {why}"),
+            Self::Allowed { left } if *left > 0 => format!("would go, and {left} more may then"),
+            Self::Allowed { .. } => "would go, and no more may then".to_owned(),
+            Self::AllowedFree(why) => format!("would go, and take nothing: {why}"),
+            Self::Refused(message) | Self::UsedUp { message, .. } => {
                 format!("would be refused: {message}")
             }
         }
@@ -119,13 +119,13 @@ impl Fate {
 
 impl Drain<'_> {
     /// The result for each pod of a node, in one round and in the order of `pods`.
-    pub fn round(mut self, pods: &[Resident<'_>], now: Timestamp) -> Vec<Fate> {
+    pub fn round(mut self, pods: &[Resident<'_>], now: Timestamp) -> Vec<EvictionDecision> {
         pods.iter().map(|one| self.evict(one, now)).collect()
     }
 
-    fn evict(&mut self, one: &Resident<'_>, now: Timestamp) -> Fate {
-        if let Some(fate) = unasked(one.pod) {
-            return fate;
+    fn evict(&mut self, one: &Resident<'_>, now: Timestamp) -> EvictionDecision {
+        if let Some(decision) = unasked(one.pod) {
+            return decision;
         }
         let before: Vec<_> = one
             .holding
@@ -133,15 +133,15 @@ impl Drain<'_> {
             .map(|at| (*at, self.budgets[*at].account.status.clone()))
             .collect();
         let drawn = self.draw(one, now);
-        let fate = match native::refused(one.pod, &self.natives) {
+        let decision = match native::refused(one.pod, &self.natives) {
             // A native budget that Berth keeps repeats the refusal of Berth's budget, now or in a
             // moment. The message of Berth's budget has more details.
             Some(refused) if !refused.is_ours || !drawn.is_refusal() => {
-                Fate::Stays(refused.message)
+                EvictionDecision::Refused(refused.message)
             }
             _ => drawn,
         };
-        if fate.is_refusal() {
+        if decision.is_refusal() {
             for (at, status) in before {
                 self.budgets[at].account.status = status;
             }
@@ -152,19 +152,19 @@ impl Drain<'_> {
                 .filter(|native| native.selects(&one.pod.metadata));
             holding.for_each(|native| native.take(one.pod));
         }
-        fate
+        decision
     }
 
     /// Reserves from all of Berth's budgets that hold the pod. If one of them refuses, the caller
     /// releases the other reservations.
-    fn draw(&mut self, one: &Resident<'_>, now: Timestamp) -> Fate {
+    fn draw(&mut self, one: &Resident<'_>, now: Timestamp) -> EvictionDecision {
         let is_asked = |at: &usize| !matches!(self.budgets[*at].asked, Asked::Never(_));
         let asked: Vec<usize> = one.holding.iter().copied().filter(is_asked).collect();
         let counts_others = asked
             .iter()
             .any(|at| self.budgets[*at].account.floor.is_some());
         if let Some(why) = kept(&one.pod.metadata, asked.len(), counts_others) {
-            return Fate::Stays(why);
+            return EvictionDecision::Refused(why);
         }
         let before = self.budgets[self.told].account.status.current_available;
         let mut drawn = Vec::new();
@@ -172,10 +172,10 @@ impl Drain<'_> {
             let request = self.request(at, one);
             match self.ask(at, &request, now) {
                 Decision::Free => {}
-                Decision::Drawn | Decision::Passed(_) => drawn.push((at, request)),
-                Decision::Refused(message) => return Fate::Stays(message),
+                Decision::Reserved | Decision::Passed(_) => drawn.push((at, request)),
+                Decision::Refused(message) => return EvictionDecision::Refused(message),
                 Decision::UsedUp(message) => {
-                    return Fate::NoRoom {
+                    return EvictionDecision::UsedUp {
                         budget: at,
                         message,
                     };
@@ -187,19 +187,19 @@ impl Drain<'_> {
                 .account
                 .confirm(request, &self.others(*at))
             {
-                return Fate::Stays(message);
+                return EvictionDecision::Refused(message);
             }
         }
         let status = &self.budgets[self.told].account.status;
         match drawn.iter().find(|(at, _)| *at == self.told) {
-            Some(_) if status.current_available < before => Fate::Goes {
+            Some(_) if status.current_available < before => EvictionDecision::Allowed {
                 left: status.unavailable_allowed,
             },
             Some((_, request)) if request.is_available => {
-                Fate::GoesFreely("it was allowed to go already".to_owned())
+                EvictionDecision::AllowedFree("it was allowed to go already".to_owned())
             }
-            Some(_) => Fate::GoesFreely("it is not available".to_owned()),
-            None => Fate::GoesFreely(self.unheld(one)),
+            Some(_) => EvictionDecision::AllowedFree("it is not available".to_owned()),
+            None => EvictionDecision::AllowedFree(self.unheld(one)),
         }
     }
 
@@ -285,19 +285,21 @@ impl Drain<'_> {
 }
 
 /// The result for a pod whose eviction no budget reviews.
-fn unasked(pod: &Pod) -> Option<Fate> {
+fn unasked(pod: &Pod) -> Option<EvictionDecision> {
     let is_of_daemon_set = pod
         .metadata
         .controller()
         .is_some_and(|owner| &*owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"));
     if pod.metadata.annotation(MIRROR_POD).is_some() {
-        Some(Fate::Left("it is a mirror pod"))
+        Some(EvictionDecision::Skipped("it is a mirror pod"))
     } else if pod.metadata.deletion_timestamp.is_some() {
-        Some(Fate::GoesFreely("it is on its way out".to_owned()))
+        Some(EvictionDecision::AllowedFree(
+            "it is on its way out".to_owned(),
+        ))
     } else if !pod.is_active() {
-        Some(Fate::GoesFreely("it has ended".to_owned()))
+        Some(EvictionDecision::AllowedFree("it has ended".to_owned()))
     } else if is_of_daemon_set {
-        Some(Fate::Left("it is of a DaemonSet"))
+        Some(EvictionDecision::Skipped("it is of a DaemonSet"))
     } else {
         None
     }

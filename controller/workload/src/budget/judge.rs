@@ -6,7 +6,7 @@ use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use jiff::Timestamp;
 
 use super::federation::{Brings, Silence, Whole};
-use super::ledger::{Refused, Request, Verdict, draw, set_numbers, stands, told};
+use super::ledger::{LedgerDecision, Refused, Request, draw, set_numbers, stands, told};
 use super::{Fault, Rules};
 use crate::objects::pod::Metadata;
 
@@ -23,7 +23,7 @@ pub enum Decision {
     /// The request costs nothing.
     Free,
     /// The request has an entry in the ledger.
-    Drawn,
+    Reserved,
     /// The request is allowed although the budget would refuse it for this reason.
     Passed(String),
     /// The budget refuses the request for this reason.
@@ -56,7 +56,7 @@ pub struct Account<'a> {
 
 /// The decisions of a budget on some requests. Its account has the new reservations.
 #[derive(Debug)]
-pub struct Judged {
+pub struct RequestDecisions {
     /// One decision for each request.
     pub decisions: Vec<Decision>,
     /// Whether the account must be written.
@@ -74,7 +74,7 @@ impl Account<'_> {
         requests: &[(Request, bool)],
         (total, others): (Option<usize>, &[Result<Brings, Silence>]),
         now: Timestamp,
-    ) -> Judged {
+    ) -> RequestDecisions {
         let rules: &Result<Rules, Fault> = self.rules;
         let rules = match rules {
             Ok(rules) => rules,
@@ -86,14 +86,14 @@ impl Account<'_> {
             Ok(whole) => whole,
             Err(message) => return self.uncounted(requests, &message),
         };
-        let mut judged = Judged {
+        let mut decided = RequestDecisions {
             decisions: Vec::new(),
             is_drawn: false,
             is_by_what_is_written: false,
         };
         for (request, is_dry_run) in requests {
             // A dry run gets a decision and reserves nothing.
-            let verdict = if *is_dry_run {
+            let decision = if *is_dry_run {
                 draw(
                     &mut self.status.clone(),
                     (rules, self.generation),
@@ -103,16 +103,19 @@ impl Account<'_> {
             } else {
                 draw(&mut self.status, (rules, self.generation), request, now)
             };
-            let is_drawn = matches!(verdict, Verdict::Drawn | Verdict::Passed(_)) && !is_dry_run;
-            judged.is_drawn |= is_drawn;
-            judged.is_by_what_is_written |= !is_drawn;
-            judged.decisions.push(match verdict {
-                Verdict::Free => Decision::Free,
-                Verdict::Stands | Verdict::Drawn => Decision::Drawn,
-                Verdict::Passed(why) => {
+            let is_drawn = matches!(
+                decision,
+                LedgerDecision::Reserved | LedgerDecision::Passed(_)
+            ) && !is_dry_run;
+            decided.is_drawn |= is_drawn;
+            decided.is_by_what_is_written |= !is_drawn;
+            decided.decisions.push(match decision {
+                LedgerDecision::Free => Decision::Free,
+                LedgerDecision::AlreadyReserved | LedgerDecision::Reserved => Decision::Reserved,
+                LedgerDecision::Passed(why) => {
                     Decision::Passed(shortage(self.name, &self.status, (rules, whole), why))
                 }
-                Verdict::Refused(why) => {
+                LedgerDecision::Refused(why) => {
                     let words = refusal(self.name, &self.status, (rules, whole, others), why);
                     if why == Refused::UsedUp {
                         Decision::UsedUp(words)
@@ -122,11 +125,11 @@ impl Account<'_> {
                 }
             });
         }
-        judged
+        decided
     }
 
     /// The decisions of a budget that cannot be counted.
-    fn uncounted(&self, requests: &[(Request, bool)], message: &str) -> Judged {
+    fn uncounted(&self, requests: &[(Request, bool)], message: &str) -> RequestDecisions {
         let refused = format!(
             "{} holds the pod, and cannot be counted: {message}",
             self.name
@@ -136,7 +139,7 @@ impl Account<'_> {
             false if request.passes => Decision::Passed(refused.clone()),
             false => Decision::Refused(refused.clone()),
         };
-        Judged {
+        RequestDecisions {
             decisions: requests.iter().map(rule).collect(),
             is_drawn: false,
             is_by_what_is_written: true,

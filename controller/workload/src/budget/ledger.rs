@@ -76,13 +76,13 @@ impl Request {
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum LedgerDecision {
     /// The request costs nothing.
     Free,
     /// The ledger already has an entry for the request.
-    Stands,
+    AlreadyReserved,
     /// The status to write has a new entry for the request.
-    Drawn,
+    Reserved,
     /// A new entry, although the budget would refuse for this reason. A full ledger gets none.
     Passed(Refused),
     /// The budget refuses the request.
@@ -100,17 +100,17 @@ pub enum Refused {
     TooMany,
 }
 
-/// Decides on a request. For [`Verdict::Drawn`] and [`Verdict::Passed`], `status` becomes the
-/// status to write; otherwise it stays as it was.
+/// Decides on a request. With [`LedgerDecision::Reserved`] and [`LedgerDecision::Passed`],
+/// `status` becomes the status to write; otherwise it stays as it was.
 pub fn draw(
     status: &mut PodUnavailableBudgetStatus,
     of_spec: (&Rules, i64),
     request: &Request,
     now: Timestamp,
-) -> Verdict {
+) -> LedgerDecision {
     let why = match draw_allowed(status, of_spec, request, now) {
-        Verdict::Refused(why) if request.passes => why,
-        verdict => return verdict,
+        LedgerDecision::Refused(why) if request.passes => why,
+        decision => return decision,
     };
     if why != Refused::TooMany {
         let is_charged = entries(status).any(|entry| entry.uid == request.uid);
@@ -119,7 +119,7 @@ pub fn draw(
         }
         enter(status, request, now);
     }
-    Verdict::Passed(why)
+    LedgerDecision::Passed(why)
 }
 
 fn draw_allowed(
@@ -127,10 +127,10 @@ fn draw_allowed(
     (rules, generation): (&Rules, i64),
     request: &Request,
     now: Timestamp,
-) -> Verdict {
+) -> LedgerDecision {
     let is_counted = is_counted(status, generation);
     if !rules.protects_from(request.operation) || request.takes_nothing(status) {
-        return Verdict::Free;
+        return LedgerDecision::Free;
     }
     let of_pod = || entries(status).filter(|entry| entry.uid == request.uid);
     let mine = of_pod().find(|entry| is_of(entry, request));
@@ -140,7 +140,7 @@ fn draw_allowed(
         request.container_ids.iter().all(has) && (entry.resizes || !request.resizes)
     };
     if request.is_again && mine.is_some_and(names_all) {
-        return Verdict::Stands;
+        return LedgerDecision::AlreadyReserved;
     }
     let (is_charged, is_known) = (of_pod().next().is_some(), mine.is_some());
     let is_full = !is_known && entries(status).count() >= MOST_ENTRIES;
@@ -148,39 +148,41 @@ fn draw_allowed(
         let is_healthy = is_counted && status.current_available >= status.desired_available;
         return match rules.unhealthy {
             UnhealthyPodPolicy::IfHealthyBudget if !is_counted => {
-                Verdict::Refused(Refused::NotCounted)
+                LedgerDecision::Refused(Refused::NotCounted)
             }
-            UnhealthyPodPolicy::IfHealthyBudget if !is_healthy => Verdict::Refused(Refused::UsedUp),
+            UnhealthyPodPolicy::IfHealthyBudget if !is_healthy => {
+                LedgerDecision::Refused(Refused::UsedUp)
+            }
             // An unavailable pod costs nothing. The apiserver carries out an update or deletion
             // only if the pod is still as the webhook saw it. An eviction has no such precondition,
             // so that the pod may serve again by then.
-            _ if request.operation != ProtectedOperation::Evict => Verdict::Free,
-            _ if is_full => Verdict::Refused(Refused::TooMany),
+            _ if request.operation != ProtectedOperation::Evict => LedgerDecision::Free,
+            _ if is_full => LedgerDecision::Refused(Refused::TooMany),
             _ => {
                 enter(status, request, now);
-                Verdict::Drawn
+                LedgerDecision::Reserved
             }
         };
     }
     if !is_counted {
-        return Verdict::Refused(Refused::NotCounted);
+        return LedgerDecision::Refused(Refused::NotCounted);
     }
     // Even if other budgets contribute enough, reservations from them must see pods that leave
     // here.
     if !is_charged && status.desired_available == 0 && !rules.may_be_named {
-        return Verdict::Free;
+        return LedgerDecision::Free;
     }
     if is_full {
-        return Verdict::Refused(Refused::TooMany);
+        return LedgerDecision::Refused(Refused::TooMany);
     }
     if !is_charged {
         if status.unavailable_allowed <= kept_for_others(status, request) {
-            return Verdict::Refused(Refused::UsedUp);
+            return LedgerDecision::Refused(Refused::UsedUp);
         }
         take_one(status);
     }
     enter(status, request, now);
-    Verdict::Drawn
+    LedgerDecision::Reserved
 }
 
 /// Reduces the numbers of available and of allowed pods by one.

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::count::{Expected, Settled, View, is_available, settled};
-use super::ledger::{self, Refused, Request, Verdict, set_numbers};
+use super::ledger::{self, LedgerDecision, Refused, Request, set_numbers};
 use super::*;
 use crate::objects::pod::Pod;
 
@@ -298,7 +298,7 @@ fn draw(
     rules: (&Rules, i64),
     requests: &[Request],
     now: Timestamp,
-) -> Vec<Verdict> {
+) -> Vec<LedgerDecision> {
     requests
         .iter()
         .map(|request| ledger::draw(status, rules, request, now))
@@ -363,18 +363,18 @@ fn requests_use_up_budget_and_charge_a_pod_once() {
         ill,
         request("c", Resize),
     ];
-    let verdicts = draw(&mut status, (&rules, 1), &requests, now());
-    let used_up = Verdict::Refused(Refused::UsedUp);
+    let decisions = draw(&mut status, (&rules, 1), &requests, now());
+    let used_up = LedgerDecision::Refused(Refused::UsedUp);
     assert_eq!(
-        verdicts,
+        decisions,
         [
-            Verdict::Drawn,
-            Verdict::Stands,
-            Verdict::Drawn,
-            Verdict::Drawn,
+            LedgerDecision::Reserved,
+            LedgerDecision::AlreadyReserved,
+            LedgerDecision::Reserved,
+            LedgerDecision::Reserved,
             used_up,
-            Verdict::Free,
-            Verdict::Free
+            LedgerDecision::Free,
+            LedgerDecision::Free
         ]
     );
     assert_eq!(
@@ -393,7 +393,7 @@ fn requests_use_up_budget_and_charge_a_pod_once() {
     let later = now() + std::time::Duration::from_secs(30);
     assert_eq!(
         draw(&mut status, (&rules, 1), &[request("a", Evict)], later),
-        [Verdict::Drawn],
+        [LedgerDecision::Reserved],
         "the time counts anew"
     );
     assert_eq!(status.ledger.unwrap().entries.len(), 3);
@@ -407,15 +407,15 @@ fn exempt_request_is_charged_beyond_the_budget() {
         passes: true,
         ..request(uid, operation)
     };
-    let used_up = Verdict::Passed(Refused::UsedUp);
+    let used_up = LedgerDecision::Passed(Refused::UsedUp);
     let mut status = counted(3, 3, &rules);
-    for (asked, verdict, (allowed, available, entries)) in [
-        (passing("a", Delete), Verdict::Drawn, (0, 2, 1)),
+    for (asked, decision, (allowed, available, entries)) in [
+        (passing("a", Delete), LedgerDecision::Reserved, (0, 2, 1)),
         (passing("b", Delete), used_up.clone(), (0, 1, 2)),
-        (passing("b", Delete), Verdict::Drawn, (0, 1, 2)),
+        (passing("b", Delete), LedgerDecision::Reserved, (0, 1, 2)),
         (
             request("c", Delete),
-            Verdict::Refused(Refused::UsedUp),
+            LedgerDecision::Refused(Refused::UsedUp),
             (0, 1, 2),
         ),
         (
@@ -423,7 +423,7 @@ fn exempt_request_is_charged_beyond_the_budget() {
                 is_available: false,
                 ..passing("c", Delete)
             },
-            Verdict::Free,
+            LedgerDecision::Free,
             (0, 1, 2),
         ),
         (passing("c", Delete), used_up, (0, 0, 3)),
@@ -435,7 +435,7 @@ fn exempt_request_is_charged_beyond_the_budget() {
                 std::slice::from_ref(&asked),
                 now()
             ),
-            [verdict],
+            [decision],
             "{asked:?}"
         );
         let ledger = status.ledger.as_ref().unwrap();
@@ -447,20 +447,20 @@ fn exempt_request_is_charged_beyond_the_budget() {
         assert_eq!(found, (allowed, available, entries), "{asked:?}");
     }
     let mut uncounted = counted(3, 3, &rules);
-    let verdicts = draw(&mut uncounted, (&rules, 2), &[passing("a", Delete)], now());
-    assert_eq!(verdicts, [Verdict::Passed(Refused::NotCounted)]);
+    let decisions = draw(&mut uncounted, (&rules, 2), &[passing("a", Delete)], now());
+    assert_eq!(decisions, [LedgerDecision::Passed(Refused::NotCounted)]);
     assert_eq!(uncounted.ledger.unwrap().entries.len(), 1);
 }
 
 #[test]
 fn new_request_renews_entry_despite_clock_skew() {
     let rules = rules(json!({"maxUnavailable": 1}));
-    for (is_again, seconds, verdict, written) in [
-        (true, 0, Verdict::Stands, 60),
-        (true, 65, Verdict::Stands, 60),
-        (false, 0, Verdict::Drawn, 61),
-        (false, 60, Verdict::Drawn, 61),
-        (false, 65, Verdict::Drawn, 65),
+    for (is_again, seconds, decision, written) in [
+        (true, 0, LedgerDecision::AlreadyReserved, 60),
+        (true, 65, LedgerDecision::AlreadyReserved, 60),
+        (false, 0, LedgerDecision::Reserved, 61),
+        (false, 60, LedgerDecision::Reserved, 61),
+        (false, 65, LedgerDecision::Reserved, 65),
     ] {
         let mut status = counted(3, 3, &rules);
         let at = |seconds: u64| now() + Duration::from_secs(seconds);
@@ -472,7 +472,7 @@ fn new_request_renews_entry_despite_clock_skew() {
                 &[request("a", ProtectedOperation::Evict)],
                 at(60)
             ),
-            [Verdict::Drawn]
+            [LedgerDecision::Reserved]
         );
         let asked = Request {
             is_again,
@@ -480,7 +480,7 @@ fn new_request_renews_entry_despite_clock_skew() {
         };
         assert_eq!(
             draw(&mut status, (&rules, 1), &[asked], at(seconds)),
-            [verdict],
+            [decision],
             "{is_again} {seconds}"
         );
         let times: Vec<_> = status
@@ -523,18 +523,18 @@ fn resize_counts_as_update_without_feature_gate() {
             None => read,
         };
         for (operation, is_held) in [(Resize, is_held_by_resize), (Update, is_held_by_update)] {
-            let verdicts = draw(
+            let decisions = draw(
                 &mut counted(3, 3, &rules),
                 (&rules, 1),
                 &[request("a", operation)],
                 now(),
             );
             let expected = if is_held {
-                Verdict::Drawn
+                LedgerDecision::Reserved
             } else {
-                Verdict::Free
+                LedgerDecision::Free
             };
-            assert_eq!(verdicts, [expected], "{operations} {gate:?} {operation:?}");
+            assert_eq!(decisions, [expected], "{operations} {gate:?} {operation:?}");
         }
     }
 }
@@ -561,11 +561,11 @@ fn two_grants_for_one_pod_are_charged_once() {
         request("b", Delete),
     ];
     let expected = [
-        Verdict::Drawn,
-        Verdict::Drawn,
-        Verdict::Drawn,
-        Verdict::Stands,
-        Verdict::Refused(Refused::UsedUp),
+        LedgerDecision::Reserved,
+        LedgerDecision::Reserved,
+        LedgerDecision::Reserved,
+        LedgerDecision::AlreadyReserved,
+        LedgerDecision::Refused(Refused::UsedUp),
     ];
     assert_eq!(draw(&mut status, (&rules, 1), &asked, now()), expected);
     assert_eq!(
@@ -618,15 +618,18 @@ fn later_change_of_charged_pod_costs_nothing() {
                     container_ids,
                     ..request("a", ProtectedOperation::Update)
                 };
-                let verdict = ledger::draw(
+                let decision = ledger::draw(
                     &mut status,
                     (&rules, 1),
                     &change,
                     now() + Duration::from_secs(at * gap),
                 );
                 assert!(
-                    matches!(verdict, Verdict::Drawn | Verdict::Stands),
-                    "{changes:?}: {verdict:?}"
+                    matches!(
+                        decision,
+                        LedgerDecision::Reserved | LedgerDecision::AlreadyReserved
+                    ),
+                    "{changes:?}: {decision:?}"
                 );
                 assert!(ledger::stands(&status, &change), "{changes:?}");
             }
@@ -663,8 +666,8 @@ fn zero_min_available_reserves_only_if_distributed() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 0});
     let distributed = Rules::of_distributed(&serde_json::from_value(spec).unwrap()).unwrap();
     for (rules, expected) in [
-        (rules(json!({"minAvailable": 0})), Verdict::Free),
-        (distributed, Verdict::Drawn),
+        (rules(json!({"minAvailable": 0})), LedgerDecision::Free),
+        (distributed, LedgerDecision::Reserved),
     ] {
         let mut status = counted(2, 2, &rules);
         assert_eq!(
@@ -682,7 +685,7 @@ fn zero_min_available_reserves_only_if_distributed() {
 #[test]
 fn budget_refuses_until_changed_spec_is_counted() {
     let rules = rules(json!({"maxUnavailable": 2}));
-    let refused = Verdict::Refused(Refused::NotCounted);
+    let refused = LedgerDecision::Refused(Refused::NotCounted);
     for (mut status, generation, expected) in [
         (PodUnavailableBudgetStatus::default(), 1, &refused),
         (
@@ -695,15 +698,15 @@ fn budget_refuses_until_changed_spec_is_counted() {
             &refused,
         ),
         (counted(5, 5, &rules), 2, &refused),
-        (counted(5, 5, &rules), 1, &Verdict::Drawn),
+        (counted(5, 5, &rules), 1, &LedgerDecision::Reserved),
     ] {
-        let verdicts = draw(
+        let decisions = draw(
             &mut status,
             (&rules, generation),
             &[request("a", ProtectedOperation::Delete)],
             now(),
         );
-        assert_eq!(&verdicts[0], expected);
+        assert_eq!(&decisions[0], expected);
     }
 }
 
@@ -713,11 +716,11 @@ fn unhealthy_pod_policy_decides_on_unavailable_pod() {
         is_available: false,
         ..request("a", ProtectedOperation::Delete)
     };
-    let used_up = Verdict::Refused(Refused::UsedUp);
+    let used_up = LedgerDecision::Refused(Refused::UsedUp);
     for (policy, available, expected) in [
-        ("AlwaysAllow", 2, &Verdict::Free),
+        ("AlwaysAllow", 2, &LedgerDecision::Free),
         ("IfHealthyBudget", 2, &used_up),
-        ("IfHealthyBudget", 3, &Verdict::Free),
+        ("IfHealthyBudget", 3, &LedgerDecision::Free),
     ] {
         let rules = rules(json!({"minAvailable": 3, "unhealthyPodPolicy": policy}));
         let mut status = counted(available, 4, &rules);
@@ -735,11 +738,11 @@ fn unhealthy_pod_policy_decides_on_unavailable_pod() {
 fn own_workload_repairs_a_pod_that_is_down() {
     use ProtectedOperation::{Delete, Evict, Resize, Update};
     let (down, unready) = (json!([]), json!([{"type": "Ready", "status": "False"}]));
-    let refused = Verdict::Refused(Refused::UsedUp);
+    let refused = LedgerDecision::Refused(Refused::UsedUp);
     for (operation, conditions, is_available, is_own, expected) in [
-        (Delete, &down, false, true, &Verdict::Free),
-        (Update, &down, false, true, &Verdict::Free),
-        (Resize, &down, false, true, &Verdict::Free),
+        (Delete, &down, false, true, &LedgerDecision::Free),
+        (Update, &down, false, true, &LedgerDecision::Free),
+        (Resize, &down, false, true, &LedgerDecision::Free),
         // A drain is not to take pods that may yet serve.
         (Evict, &down, false, true, &refused),
         (Delete, &down, false, false, &refused),
@@ -770,7 +773,7 @@ fn own_workload_repairs_a_pod_that_is_down() {
                 "{what}"
             );
         }
-        let is_free = expected == &Verdict::Free;
+        let is_free = expected == &LedgerDecision::Free;
         for rules in [
             Ok(rules),
             Err(Fault {
@@ -786,9 +789,9 @@ fn own_workload_repairs_a_pod_that_is_down() {
                 status,
                 floor: None,
             };
-            let judged = account.judge(&[(request.clone(), false)], (None, &[]), now());
+            let decided = account.judge(&[(request.clone(), false)], (None, &[]), now());
             assert_eq!(
-                judged.decisions[0] == judge::Decision::Free,
+                decided.decisions[0] == judge::Decision::Free,
                 is_free,
                 "{what}"
             );
@@ -800,8 +803,10 @@ fn own_workload_repairs_a_pod_that_is_down() {
 fn update_that_repairs_a_charged_pod_is_entered() {
     use ProtectedOperation::{Delete, Update};
     let rules = rules(json!({"maxUnavailable": 1, "unhealthyPodPolicy": "IfHealthyBudget"}));
-    for (operation, expected, entries) in [(Update, Verdict::Drawn, 2), (Delete, Verdict::Free, 1)]
-    {
+    for (operation, expected, entries) in [
+        (Update, LedgerDecision::Reserved, 2),
+        (Delete, LedgerDecision::Free, 1),
+    ] {
         let change = |generation| Request {
             generation: Some(generation),
             ..request("a", Update)
@@ -844,7 +849,7 @@ fn eviction_of_unavailable_pod_is_entered_uncharged() {
     };
     assert_eq!(
         draw(&mut status, (&rules, 1), &[ill, again], now()),
-        [Verdict::Drawn, Verdict::Stands]
+        [LedgerDecision::Reserved, LedgerDecision::AlreadyReserved]
     );
     assert_eq!(
         (status.unavailable_allowed, status.current_available),
@@ -869,9 +874,9 @@ fn refusal_without_entries_counts_unavailable_pods() {
             status,
             floor: None,
         };
-        let judged = account.judge(&[(request("a", Evict), false)], (None, &[]), now());
-        let judge::Decision::UsedUp(told) = &judged.decisions[0] else {
-            panic!("{:?}", judged.decisions)
+        let decided = account.judge(&[(request("a", Evict), false)], (None, &[]), now());
+        let judge::Decision::UsedUp(told) = &decided.decisions[0] else {
+            panic!("{:?}", decided.decisions)
         };
         assert!(
             told.contains(words) && !told.contains("used up by"),

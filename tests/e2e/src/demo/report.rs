@@ -23,7 +23,7 @@ pub struct Evidence<'a> {
 
 /// The effect on one pod: the same pod with another image, or another pod in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fate {
+pub struct PodOutcome {
     /// The pod before, if there was one.
     pub before: Option<PodView>,
     /// The pod after, if there is one.
@@ -40,7 +40,7 @@ pub struct Fate {
     pub verified: Verified,
 }
 
-impl Fate {
+impl PodOutcome {
     fn kept(&self, part: fn(&PodView) -> &str) -> &'static str {
         let of = |pod: &Option<PodView>| pod.as_ref().map(|pod| part(pod).to_owned());
         if of(&self.before) == of(&self.after) {
@@ -59,7 +59,7 @@ impl Fate {
 
 impl Evidence<'_> {
     /// One entry for each pod. Deleted pods are paired with new ones: the first with the first.
-    pub fn fates(&self) -> Vec<Fate> {
+    pub fn outcomes(&self) -> Vec<PodOutcome> {
         let rollout = self.record.since(self.from);
         let start: Vec<PodView> = rollout
             .moments()
@@ -86,23 +86,23 @@ impl Evidence<'_> {
         let mut came: Vec<_> = end.values().filter(is_new).cloned().collect();
         came.sort_by_key(|pod| first(&rollout, |p| p.uid == pod.uid));
 
-        let mut fates: Vec<_> = kept
+        let mut outcomes: Vec<_> = kept
             .into_iter()
             .map(|pod| self.kept(&pod, &end[&pod.uid]))
             .collect();
         let pairs = left.len().max(came.len());
         let (mut left, mut came) = (left.into_iter(), came.into_iter());
-        fates.extend((0..pairs).map(|_| self.replaced(left.next(), came.next())));
-        fates
+        outcomes.extend((0..pairs).map(|_| self.replaced(left.next(), came.next())));
+        outcomes
     }
 
-    fn kept(&self, before: &PodView, after: &PodView) -> Fate {
+    fn kept(&self, before: &PodView, after: &PodView) -> PodOutcome {
         let seen = self
             .asked
             .by_pod(self.from, self.to)
             .remove(&after.name)
             .unwrap_or_default();
-        Fate {
+        PodOutcome {
             restarts: after.restarts() - before.restarts(),
             answers: seen.answers,
             silent: seen.silent,
@@ -117,7 +117,7 @@ impl Evidence<'_> {
         }
     }
 
-    fn replaced(&self, before: Option<PodView>, after: Option<PodView>) -> Fate {
+    fn replaced(&self, before: Option<PodView>, after: Option<PodView>) -> PodOutcome {
         let in_service = |pod: &Option<PodView>, serves: bool| {
             let uid = pod.as_ref().map(|pod| pod.uid.clone())?;
             first(&self.record.since(self.from), |p| {
@@ -143,7 +143,7 @@ impl Evidence<'_> {
                 .unwrap_or_default()
         };
         let answers = [answers(&before), answers(&after)].concat();
-        Fate {
+        PodOutcome {
             restarts: after.as_ref().map_or(0, PodView::restarts),
             answers,
             silent: next.saturating_sub(last),
@@ -169,7 +169,7 @@ fn first(record: &Record, like: impl Fn(&PodView) -> bool) -> Option<Duration> {
 }
 
 /// One line per pod.
-pub fn table(fates: &[Fate]) -> String {
+pub fn table(outcomes: &[PodOutcome]) -> String {
     let mut rows = vec![
         [
             "POD",
@@ -184,24 +184,24 @@ pub fn table(fates: &[Fate]) -> String {
         ]
         .map(String::from),
     ];
-    rows.extend(fates.iter().map(|fate| {
+    rows.extend(outcomes.iter().map(|outcome| {
         let name =
             |pod: &Option<PodView>| pod.as_ref().map_or("-".to_owned(), |pod| pod.name.clone());
-        let (before, after) = (name(&fate.before), name(&fate.after));
+        let (before, after) = (name(&outcome.before), name(&outcome.after));
         [
             if before == after {
                 after
             } else {
                 format!("{before} → {after}")
             },
-            fate.answers.join(" → "),
-            fate.kept(|pod| &pod.uid).to_owned(),
-            fate.kept(|pod| &pod.node).to_owned(),
-            fate.kept(|pod| &pod.ip).to_owned(),
-            fate.restarts.to_string(),
-            seconds(fate.silent),
-            seconds(fate.out_of_service),
-            fate.verified.to_string(),
+            outcome.answers.join(" → "),
+            outcome.kept(|pod| &pod.uid).to_owned(),
+            outcome.kept(|pod| &pod.node).to_owned(),
+            outcome.kept(|pod| &pod.ip).to_owned(),
+            outcome.restarts.to_string(),
+            seconds(outcome.silent),
+            seconds(outcome.out_of_service),
+            outcome.verified.to_string(),
         ]
     }));
     aligned(&rows)
@@ -224,21 +224,21 @@ pub struct Summary {
 
 impl Summary {
     /// Sums up a rollout that took so long.
-    pub fn of(took: Duration, fates: &[Fate]) -> Summary {
-        let longest_and_mean = |part: fn(&Fate) -> Duration| {
-            let sum: Duration = fates.iter().map(part).sum();
-            let count = u32::try_from(fates.len()).unwrap_or(u32::MAX).max(1);
+    pub fn of(took: Duration, outcomes: &[PodOutcome]) -> Summary {
+        let longest_and_mean = |part: fn(&PodOutcome) -> Duration| {
+            let sum: Duration = outcomes.iter().map(part).sum();
+            let count = u32::try_from(outcomes.len()).unwrap_or(u32::MAX).max(1);
             (
-                fates.iter().map(part).max().unwrap_or_default(),
+                outcomes.iter().map(part).max().unwrap_or_default(),
                 sum / count,
             )
         };
         Summary {
             took,
-            in_place: fates.iter().filter(|fate| fate.in_place()).count(),
-            pods: fates.len(),
-            silent: longest_and_mean(|fate| fate.silent),
-            out_of_service: longest_and_mean(|fate| fate.out_of_service),
+            in_place: outcomes.iter().filter(|outcome| outcome.in_place()).count(),
+            pods: outcomes.len(),
+            silent: longest_and_mean(|outcome| outcome.silent),
+            out_of_service: longest_and_mean(|outcome| outcome.out_of_service),
         }
     }
 }

@@ -45,18 +45,18 @@ fn a_pod_updated_in_place_keeps_all_and_is_out_for_a_while() {
         to: ms(3000),
         verified: [("a".to_owned(), verified.clone())].into(),
     };
-    let fates = evidence.fates();
-    assert_eq!(fates.len(), 1);
-    assert!(fates[0].in_place());
+    let outcomes = evidence.outcomes();
+    assert_eq!(outcomes.len(), 1);
+    assert!(outcomes[0].in_place());
     assert_eq!(
-        (fates[0].silent, fates[0].out_of_service),
+        (outcomes[0].silent, outcomes[0].out_of_service),
         (ms(790), ms(1500))
     );
     assert_eq!(
-        (&fates[0].answers, &fates[0].verified),
+        (&outcomes[0].answers, &outcomes[0].verified),
         (&vec!["v1".to_owned(), "v2".into()], &verified)
     );
-    let table = table(&fates);
+    let table = table(&outcomes);
     let line = table.lines().nth(1).unwrap();
     assert_eq!(
         line.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -97,8 +97,8 @@ fn pods_that_went_are_paired_with_those_that_came() {
         to: ms(1500),
         verified: BTreeMap::new(),
     };
-    let fates = evidence.fates();
-    let pairs: Vec<_> = fates
+    let outcomes = evidence.outcomes();
+    let pairs: Vec<_> = outcomes
         .iter()
         .map(|f| {
             (
@@ -109,14 +109,14 @@ fn pods_that_went_are_paired_with_those_that_came() {
         })
         .collect();
     assert_eq!(pairs, [("b", "d", ms(800)), ("a", "c", ms(1000))]);
-    assert_eq!(fates[0].silent, ms(510));
-    assert_eq!(fates[0].answers, ["v1", "v2"]);
-    assert!(!fates[0].in_place());
+    assert_eq!(outcomes[0].silent, ms(510));
+    assert_eq!(outcomes[0].answers, ["v1", "v2"]);
+    assert!(!outcomes[0].in_place());
 }
 
 #[test]
 fn a_summary_has_the_longest_and_the_mean() {
-    let fate = |silent, out| Fate {
+    let outcome = |silent, out| PodOutcome {
         before: Some(pod("a", "old", true)),
         after: Some(pod("a", "new", true)),
         restarts: 1,
@@ -125,11 +125,11 @@ fn a_summary_has_the_longest_and_the_mean() {
         out_of_service: ms(out),
         verified: Verified::Unknown,
     };
-    let moved = Fate {
+    let moved = PodOutcome {
         after: Some(pod("b", "new", true)),
-        ..fate(300, 900)
+        ..outcome(300, 900)
     };
-    let summary = Summary::of(ms(3000), &[fate(100, 500), moved]);
+    let summary = Summary::of(ms(3000), &[outcome(100, 500), moved]);
     assert_eq!((summary.in_place, summary.pods), (1, 2));
     assert_eq!(
         (summary.silent, summary.out_of_service),

@@ -13,18 +13,18 @@ fn write(namespace: &str) -> Write {
 }
 
 /// The decisions about the writes until the controller dies, or `most` have passed.
-fn life(ledger: &mut Ledger, most: usize) -> Vec<Verdict> {
+fn life(ledger: &mut Ledger, most: usize) -> Vec<Decision> {
     let life = ledger.begin_life();
-    let mut verdicts = Vec::new();
-    while verdicts.len() < most && ledger.dying != Some(life) {
-        verdicts.push(ledger.admit(life, write("a"), Value::Null));
+    let mut decisions = Vec::new();
+    while decisions.len() < most && ledger.dying != Some(life) {
+        decisions.push(ledger.admit(life, write("a"), Value::Null));
     }
-    verdicts
+    decisions
 }
 
 #[test]
 fn one_fault_kills_once_at_the_chosen_write() {
-    use Verdict::{Fatal, Hold, Pass};
+    use Decision::{Fatal, Hold, Pass};
     for side in [Side::Before, Side::After, Side::Answered] {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::One(2, side));
@@ -37,7 +37,7 @@ fn one_fault_kills_once_at_the_chosen_write() {
 
 #[test]
 fn the_ledger_with_a_paused_leader_lets_another_life_write() {
-    use Verdict::{Fatal, Hold, Pass};
+    use Decision::{Fatal, Hold, Pass};
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::Paused(1, Side::After));
     let [leader, other] = [ledger.begin_life(), ledger.begin_life()];
@@ -62,7 +62,7 @@ fn the_ledger_with_a_paused_leader_lets_another_life_write() {
 
 #[test]
 fn each_fault_lets_every_life_write_once() {
-    use Verdict::{Fatal, Pass};
+    use Decision::{Fatal, Pass};
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::Each(Side::Before));
     assert_eq!(life(&mut ledger, 9), [Pass(0), Fatal(1, Side::Before)]);
@@ -86,19 +86,19 @@ fn each_fault_spares_new_paths() {
     let life = ledger.begin_life();
     assert_eq!(
         ledger.admit(life, paths(), body("/pin/y")),
-        Verdict::Pass(0)
+        Decision::Pass(0)
     );
     assert_eq!(ledger.renewals(), 1);
     let same = ledger.admit(life, paths(), body("/pin/y"));
-    assert_eq!(same, Verdict::Fatal(1, Side::After));
+    assert_eq!(same, Decision::Fatal(1, Side::After));
 }
 
 #[test]
 fn a_refusal_a_lag_and_a_handover_are_triggered_once() {
-    let refused = Verdict::Refuse(1, Refusal::Conflict);
-    let lags = Verdict::LagThenPass(1, Lag::Late, "pods");
-    let last = Verdict::LastBeforeTheEnd(1, "pods");
-    for (fault, verdict) in [
+    let refused = Decision::Refuse(1, Refusal::Conflict);
+    let lags = Decision::LagThenPass(1, Lag::Late, "pods");
+    let last = Decision::LastBeforeTheEnd(1, "pods");
+    for (fault, decision) in [
         (Fault::Refused(2, Refusal::Conflict), refused),
         (Fault::Lagging(2, Lag::Late, "pods"), lags),
         (Fault::HandedOver(2, "pods"), last),
@@ -107,7 +107,7 @@ fn a_refusal_a_lag_and_a_handover_are_triggered_once() {
         ledger.begin("a", fault);
         assert_eq!(
             life(&mut ledger, 3),
-            [Verdict::Pass(0), verdict, Verdict::Pass(2)]
+            [Decision::Pass(0), decision, Decision::Pass(2)]
         );
         assert!(ledger.triggered() && ledger.kills() == 0 && ledger.stale().is_none());
     }
@@ -126,7 +126,7 @@ fn chosen_event_of_resource_triggers_the_lag() {
             .into()
     );
     assert!(ledger.triggered());
-    assert_eq!(life(&mut ledger, 1), [Verdict::Pass(0)]);
+    assert_eq!(life(&mut ledger, 1), [Decision::Pass(0)]);
     ledger.begin("a", Fault::None);
     assert!(ledger.events().is_empty() && ledger.event("pods").is_none());
 }
@@ -136,9 +136,9 @@ fn the_life_after_a_stale_kill_sees_an_old_state() {
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::Stale(1, "pods"));
     assert_eq!(ledger.stale(), None);
-    assert_eq!(life(&mut ledger, 9), [Verdict::Fatal(0, Side::Answered)]);
+    assert_eq!(life(&mut ledger, 9), [Decision::Fatal(0, Side::Answered)]);
     assert_eq!(ledger.stale(), Some("pods"));
-    assert_eq!(life(&mut ledger, 2), [Verdict::Pass(1), Verdict::Pass(2)]);
+    assert_eq!(life(&mut ledger, 2), [Decision::Pass(1), Decision::Pass(2)]);
 }
 
 #[test]
@@ -146,8 +146,11 @@ fn a_write_in_another_namespace_is_not_counted() {
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::One(1, Side::Before));
     let life = ledger.begin_life();
-    assert_eq!(ledger.admit(life, write("b"), Value::Null), Verdict::Beside);
-    let fatal = Verdict::Fatal(0, Side::Before);
+    assert_eq!(
+        ledger.admit(life, write("b"), Value::Null),
+        Decision::Beside
+    );
+    let fatal = Decision::Fatal(0, Side::Before);
     assert_eq!(
         ledger.admit(life, write(""), Value::Null),
         fatal,
@@ -163,13 +166,13 @@ fn revisions_of_cluster_objects_count_for_the_run() {
     let own = write("kruise-system");
     assert_eq!(
         ledger.admit(life, own.clone(), Value::Null),
-        Verdict::Beside
+        Decision::Beside
     );
     let history = Write {
         resource: "controllerrevisions".to_owned(),
         ..own
     };
-    assert_eq!(ledger.admit(life, history, Value::Null), Verdict::Pass(0));
+    assert_eq!(ledger.admit(life, history, Value::Null), Decision::Pass(0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +200,7 @@ fn a_write_is_done_only_when_its_answer_is_a_success() {
     let mut ledger = Ledger::new();
     ledger.begin("a", Fault::None);
     for answer in [Some(201), Some(409), None] {
-        let Verdict::Pass(index) = ledger.admit(1, write("a"), Value::Null) else {
+        let Decision::Pass(index) = ledger.admit(1, write("a"), Value::Null) else {
             panic!("it must pass")
         };
         answer

@@ -9,8 +9,8 @@ fn entry_takes_sixteen_bytes_and_is_read_back() {
         hash("6f0c1d2e-0000-4000-8000-000000000002"),
     );
     let entries = [
-        write(&one, Verdict::Succeeded),
-        write(&other, Verdict::Accepted),
+        write(&one, PodResult::Succeeded),
+        write(&other, PodResult::Accepted),
     ];
     let json = serde_json::to_string(&entries).unwrap_or_default();
     assert_eq!(
@@ -19,8 +19,8 @@ fn entry_takes_sixteen_bytes_and_is_read_back() {
         "each with its quotes and comma: {json}"
     );
     let read = read(&entries);
-    assert_eq!(read.get(&*one).copied(), Some(Verdict::Succeeded));
-    assert_eq!(read.get(&*other).copied(), Some(Verdict::Accepted));
+    assert_eq!(read.get(&*one).copied(), Some(PodResult::Succeeded));
+    assert_eq!(read.get(&*other).copied(), Some(PodResult::Accepted));
     assert!(has(&entries, &one) && has(&entries, &other) && !has(&entries[..1], &other));
 }
 

@@ -14,7 +14,7 @@ fn failed_pod_fails_job_and_deletes_running_pods() {
     world.finish(&world.pod_of("n0"), "Succeeded");
     world.finish(&world.pod_of("n1"), "Failed");
     world.see();
-    // The verdict is written first, so that a controller which restarts after a crash finds it.
+    // The result is written first, so that a controller which restarts after a crash finds it.
     assert!(world.plan().is_idle());
     world.settle();
     assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 1, 2]));

@@ -16,7 +16,7 @@ use berth_api::v1beta1::podunavailablebudget::{
     LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation,
 };
 use berth_workload::budget::asked::Asked;
-use berth_workload::budget::ledger::{Request, Verdict, draw, name_pods, withdraw};
+use berth_workload::budget::ledger::{LedgerDecision, Request, draw, name_pods, withdraw};
 use berth_workload::budget::{Amount, Rules};
 use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
@@ -400,16 +400,17 @@ impl World {
                 is_again: self.is_again(replica, &view, &asked, clock),
                 ..asked.clone()
             };
-            let verdict = draw(&mut next, (&self.rules, 1), &asked, clock);
-            let is_new = verdict == Verdict::Drawn && asked.grant.is_none() && !asked.is_again;
-            let granted = match verdict {
-                Verdict::Drawn if self.planted == Planted::GrantsFromCache => {
+            let decision = draw(&mut next, (&self.rules, 1), &asked, clock);
+            let is_new =
+                decision == LedgerDecision::Reserved && asked.grant.is_none() && !asked.is_again;
+            let granted = match decision {
+                LedgerDecision::Reserved if self.planted == Planted::GrantsFromCache => {
                     self.force(next);
                     true
                 }
-                Verdict::Drawn | Verdict::Passed(_) => self.write(&view, next),
-                Verdict::Free | Verdict::Stands => true,
-                Verdict::Refused(_) => false,
+                LedgerDecision::Reserved | LedgerDecision::Passed(_) => self.write(&view, next),
+                LedgerDecision::Free | LedgerDecision::AlreadyReserved => true,
+                LedgerDecision::Refused(_) => false,
             };
             if granted {
                 if is_new {

@@ -8,7 +8,7 @@ use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
 use berth_workload::blocked::NO_IMAGE;
 use berth_workload::objects::node::image::facts;
 use berth_workload::objects::pod::{ContainerStatus, Pod};
-use berth_workload::update::inplace::exact::{self, Verdict};
+use berth_workload::update::inplace::exact::{self, UpdateDecision};
 use berth_workload::update::inplace::sidecars;
 use berth_workload::update::inplace::state::State;
 use jiff::{SignedDuration, Timestamp};
@@ -224,9 +224,9 @@ fn proof(snapshot: &Snapshot, pod: &Pod, state: &State) -> Result<&'static str, 
     let node = snapshot.node_images.get(&pod.spec.node_name);
     let node = node.map(|node| facts(node, pod)).unwrap_or_default();
     match exact::judge(pod, state, &node) {
-        Verdict::Exact { verified_by, .. } => Ok(verified_by),
-        Verdict::Wait(why) | Verdict::AskNode(why) => Err(why),
-        Verdict::Resize(_) => Err("resources of containers are not written yet".to_owned()),
+        UpdateDecision::Proven { verified_by, .. } => Ok(verified_by),
+        UpdateDecision::Wait(why) | UpdateDecision::NeedsDaemon(why) => Err(why),
+        UpdateDecision::Resize(_) => Err("resources of containers are not written yet".to_owned()),
     }
 }
 

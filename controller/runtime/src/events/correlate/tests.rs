@@ -21,40 +21,40 @@ fn event(reason: &'static str, message: &str) -> Event {
 #[test]
 fn equal_events_are_counted() {
     let (mut correlator, now) = (Correlator::default(), Instant::now());
-    let Verdict::Create(first) = correlator.correlate(&owner("u"), &event("Scaled", "up"), now)
+    let Decision::Create(first) = correlator.correlate(&owner("u"), &event("Scaled", "up"), now)
     else {
         panic!()
     };
     assert!(first.name.starts_with("web.") && first.count == 1);
     for count in 2..5 {
-        let verdict = correlator.correlate(&owner("u"), &event("Scaled", "up"), now);
+        let decision = correlator.correlate(&owner("u"), &event("Scaled", "up"), now);
         assert_eq!(
-            verdict,
-            Verdict::Count(Series {
+            decision,
+            Decision::Count(Series {
                 count,
                 ..first.clone()
             })
         );
     }
     let another = correlator.correlate(&owner("u2"), &event("Scaled", "up"), now);
-    assert!(matches!(another, Verdict::Create(series) if series.name != first.name));
+    assert!(matches!(another, Decision::Create(series) if series.name != first.name));
 }
 
 #[test]
 fn many_messages_of_one_reason_become_one() {
     let (mut correlator, now) = (Correlator::default(), Instant::now());
-    let verdicts: Vec<_> = (0..14)
+    let decisions: Vec<_> = (0..14)
         .map(|n| correlator.correlate(&owner("u"), &event("Created", &format!("pod {n}")), now))
         .collect();
     assert!(
-        verdicts[..10]
+        decisions[..10]
             .iter()
-            .all(|verdict| matches!(verdict, Verdict::Create(series) if series.count == 1))
+            .all(|decision| matches!(decision, Decision::Create(series) if series.count == 1))
     );
     assert!(
-        matches!(&verdicts[10], Verdict::Create(series) if series.message == "(combined from similar events): pod 10")
+        matches!(&decisions[10], Decision::Create(series) if series.message == "(combined from similar events): pod 10")
     );
-    assert!(matches!(&verdicts[13], Verdict::Count(series) if series.count == 4));
+    assert!(matches!(&decisions[13], Decision::Count(series) if series.count == 4));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_noisy_object_is_silenced_alone() {
     let mut sent = |uid: &str, now| {
         (0..100)
             .filter(|_| {
-                correlator.correlate(&owner(uid), &event("Failed", "x"), now) != Verdict::Drop
+                correlator.correlate(&owner(uid), &event("Failed", "x"), now) != Decision::Drop
             })
             .count()
     };

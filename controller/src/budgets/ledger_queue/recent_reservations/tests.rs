@@ -41,7 +41,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("web", change("a", 1)),
             true,
@@ -49,7 +49,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             9,
             ("web", change("a", 1)),
             true,
@@ -57,7 +57,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             10,
             ("web", change("a", 1)),
             false,
@@ -65,7 +65,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("all", change("a", 1)),
             false,
@@ -73,7 +73,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("web", change("b", 1)),
             false,
@@ -81,7 +81,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("web", change("a", 2)),
             false,
@@ -89,7 +89,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("web", named()),
             false,
@@ -97,7 +97,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             named(),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("web", change("a", 1)),
             false,
@@ -105,7 +105,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             again(),
             false,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("web", change("a", 1)),
             false,
@@ -113,7 +113,7 @@ async fn repeated_request_is_recognised_for_ten_seconds() {
         (
             change("a", 1),
             true,
-            Decision::Drawn,
+            Decision::Reserved,
             0,
             ("web", change("a", 1)),
             false,
@@ -168,7 +168,7 @@ async fn full_memory_keeps_only_young_reservations() {
     let note = |uid: &str| {
         entered.note(
             &key("web"),
-            [(&(change(uid, 1), false), &Decision::Drawn)].into_iter(),
+            [(&(change(uid, 1), false), &Decision::Reserved)].into_iter(),
             Instant::now(),
         );
     };

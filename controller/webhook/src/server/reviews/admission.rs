@@ -128,7 +128,7 @@ pub(crate) fn look(
     asker: Asker,
 ) -> Result<Look<Question>, serde_json::Error> {
     let Review { request }: Review<'_> = serde_json::from_slice(body)?;
-    let (refusal, warnings) = match verdict(&request, judge, asker) {
+    let (refusal, warnings) = match decision(&request, judge, asker) {
         Ok((None, None)) if asker == Asker::Apiserver => (None, beside(&request, judge)),
         Ok((None, None)) => (None, Vec::new()),
         Ok((template, beside)) => {
@@ -248,7 +248,7 @@ fn answer(
 
 /// The open questions: the template to be judged, and the faults that depend on other objects; or
 /// why the object is refused.
-fn verdict(
+fn decision(
     request: &Request<'_>,
     judge: &Judge,
     asker: Asker,

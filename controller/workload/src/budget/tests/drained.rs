@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::budget::asked::Asked;
 use crate::budget::count::is_available;
-use crate::budget::drain::{Budget, Drain, Fate, Other, Place, Remainder, Resident, drainable};
+use crate::budget::drain::{
+    Budget, Drain, EvictionDecision, Other, Place, Remainder, Resident, drainable,
+};
 use crate::budget::federation::{Brings, Shared};
 use crate::budget::judge::Account;
 use crate::budget::ledger::set_numbers;
@@ -139,7 +141,7 @@ fn words(
     }
     .round(&residents, now())
     .iter()
-    .map(Fate::words)
+    .map(EvictionDecision::words)
     .collect()
 }
 

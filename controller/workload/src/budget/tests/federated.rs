@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::budget::expected::{Together, Wanted};
 use crate::budget::federation::{Brings, Origin, Shared, Silence, Told, Whole};
-use crate::budget::ledger::{Request, Verdict, draw, set_numbers, stands, withdraw};
+use crate::budget::ledger::{LedgerDecision, Request, draw, set_numbers, stands, withdraw};
 use crate::budget::{Amount, Rules, floor};
 use berth_api::IntOrString;
 
@@ -339,17 +339,19 @@ impl World {
         let ledger = &mut self.ledgers[budget];
         let own = usize::try_from(ledger.current_available).unwrap();
         set_numbers(ledger, own, PODS, left);
-        let verdict = draw(
+        let decision = draw(
             ledger,
             (&self.rules, 0),
             &request,
             "2026-01-01T00:00:00Z".parse().unwrap(),
         );
-        self.tries[at].state = match verdict {
-            Verdict::Drawn if self.planted == Planted::ChecksBeforeReserving => State::Granted,
-            Verdict::Drawn | Verdict::Passed(_) => State::Reserved,
-            Verdict::Free | Verdict::Stands => State::Granted,
-            Verdict::Refused(_) => State::Refused,
+        self.tries[at].state = match decision {
+            LedgerDecision::Reserved if self.planted == Planted::ChecksBeforeReserving => {
+                State::Granted
+            }
+            LedgerDecision::Reserved | LedgerDecision::Passed(_) => State::Reserved,
+            LedgerDecision::Free | LedgerDecision::AlreadyReserved => State::Granted,
+            LedgerDecision::Refused(_) => State::Refused,
         };
         if self.tries[at].state == State::Refused {
             self.tries.remove(at);

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use crate::budget::Rules;
-use crate::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers};
+use crate::budget::ledger::{LedgerDecision, Refused, Request, ask_replacement, draw, set_numbers};
 use crate::budget::surge::{Instead, is_leftover, is_open, is_released, is_replaced, step};
 use crate::objects::pod::{Metadata, Pod};
 
@@ -351,7 +351,7 @@ fn capacity_of_a_replacement_is_for_its_pod_only() {
     set_numbers(&mut status, 1, 1, 1);
     assert_eq!(
         draw(&mut status, (&rules, 0), &request("a"), now()),
-        Verdict::Refused(Refused::UsedUp)
+        LedgerDecision::Refused(Refused::UsedUp)
     );
     assert!(ask_replacement(&mut status, &request("a"), None, now()));
     assert!(
@@ -366,11 +366,11 @@ fn capacity_of_a_replacement_is_for_its_pod_only() {
     set_numbers(&mut status, 2, 1, 1);
     assert_eq!(
         draw(&mut status, (&rules, 0), &request("b"), now()),
-        Verdict::Refused(Refused::UsedUp)
+        LedgerDecision::Refused(Refused::UsedUp)
     );
     assert_eq!(
         draw(&mut status, (&rules, 0), &request("a"), now()),
-        Verdict::Drawn
+        LedgerDecision::Reserved
     );
     assert!(status.ledger.unwrap().replacements.is_empty());
 }

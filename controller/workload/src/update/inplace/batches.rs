@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::brief::Brief;
 use super::env::Env;
-use super::exact::Verdict;
+use super::exact::UpdateDecision;
 use super::phase::{Phase, target};
 use super::resize::Resizes;
 use super::restart;
@@ -30,10 +30,10 @@ pub use super::batch::{Batch, PreCheck};
 /// between them does not have.
 pub(super) fn with_rest(phase: &Phase, patch: &PodPatch, revision: &Brief<'_>) -> PodPatch {
     let mut whole = patch.clone();
-    let Phase::Patched(state, verdict) = phase else {
+    let Phase::Patched(state, decision) = phase else {
         return whole;
     };
-    let proven = matches!(verdict, Verdict::Exact { .. });
+    let proven = matches!(decision, UpdateDecision::Proven { .. });
     let unproven = if proven {
         Env::default()
     } else {

@@ -15,8 +15,8 @@ use berth_api::names::{self, annotation};
 use berth_api::v1beta1::nodeimage::InspectEnv;
 use serde_json::Value;
 
+use super::decision::{UpdateDecision, ValuesDecision, without_scheme};
 use super::state::State;
-use super::verdict::{Judged, Verdict, without_scheme};
 use crate::objects::node::image::{Created, NodeFacts};
 use crate::objects::pod::Pod;
 use crate::plan::{Action, PodPatch};
@@ -155,9 +155,9 @@ fn update_of(state: &State) -> String {
 }
 
 /// Checks the variables by the daemon's report.
-pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
+pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> ValuesDecision {
     let update = update_of(state);
-    let mut judged = Judged::Nothing;
+    let mut decision = ValuesDecision::NotNeeded;
     for name in state.env.containers() {
         if !pod.spec.containers.iter().any(|c| *c.name == **name) {
             continue;
@@ -169,16 +169,16 @@ pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
             .get(name)
             .filter(|created| created.update == update);
         let Some(created) = created else {
-            return Judged::Ask(format!(
+            return ValuesDecision::NeedsDaemon(format!(
                 "the pod's status does not tell what variables container {name} has"
             ));
         };
-        judged = match (judged, container(pod, name, &state.env.0[name], created)) {
-            (Judged::Wait(why), _) => Judged::Wait(why),
+        decision = match (decision, container(pod, name, &state.env.0[name], created)) {
+            (ValuesDecision::Wait(why), _) => ValuesDecision::Wait(why),
             (_, one) => one,
         };
     }
-    judged
+    decision
 }
 
 fn container(
@@ -186,7 +186,7 @@ fn container(
     name: &str,
     values: &BTreeMap<String, String>,
     created: &Created,
-) -> Judged {
+) -> ValuesDecision {
     let differs = |(variable, wanted): &(&String, &String)| {
         !wanted.is_empty()
             && created
@@ -195,7 +195,7 @@ fn container(
                 .is_none_or(|hash| hash != *wanted)
     };
     if let Some((variable, _)) = values.iter().find(differs) {
-        return Judged::Wait(format!(
+        return ValuesDecision::Wait(format!(
             "container {name} was created with another {variable} than the pod's metadata has now; the daemon restarts it"
         ));
     }
@@ -204,30 +204,33 @@ fn container(
         .container_status(name)
         .map_or("", |status| without_scheme(&status.container_id));
     if told == without_scheme(&created.container_id) {
-        Judged::Proven
+        ValuesDecision::Proven
     } else {
-        Judged::Wait(format!(
+        ValuesDecision::Wait(format!(
             "the kubelet has not reported the new container {name} yet"
         ))
     }
 }
 
-/// The verdict on images and variables together. The daemon starts its check while the kubelet is
+/// The decision on images and variables together. The daemon starts its check while the kubelet is
 /// still busy.
-pub(super) fn joined(images: Verdict, env: Judged) -> Verdict {
+pub(super) fn joined(images: UpdateDecision, env: ValuesDecision) -> UpdateDecision {
     match (images, env) {
-        (verdict, Judged::Nothing) => verdict,
-        (Verdict::Exact { moved_tags, .. }, Judged::Proven) => Verdict::Exact {
-            verified_by: "node",
-            moved_tags,
-        },
-        (verdict, Judged::Proven) => verdict,
-        (verdict @ Verdict::Resize(_), _) => verdict,
-        (_, Judged::Ask(why)) => Verdict::AskNode(why),
-        (Verdict::AskNode(why), Judged::Wait(_)) => Verdict::AskNode(why),
-        (Verdict::Exact { .. }, Judged::Wait(why)) | (Verdict::Wait(why), Judged::Wait(_)) => {
-            Verdict::Wait(why)
+        (decision, ValuesDecision::NotNeeded) => decision,
+        (UpdateDecision::Proven { moved_tags, .. }, ValuesDecision::Proven) => {
+            UpdateDecision::Proven {
+                verified_by: "node",
+                moved_tags,
+            }
         }
+        (decision, ValuesDecision::Proven) => decision,
+        (decision @ UpdateDecision::Resize(_), _) => decision,
+        (_, ValuesDecision::NeedsDaemon(why)) => UpdateDecision::NeedsDaemon(why),
+        (UpdateDecision::NeedsDaemon(why), ValuesDecision::Wait(_)) => {
+            UpdateDecision::NeedsDaemon(why)
+        }
+        (UpdateDecision::Proven { .. }, ValuesDecision::Wait(why))
+        | (UpdateDecision::Wait(why), ValuesDecision::Wait(_)) => UpdateDecision::Wait(why),
     }
 }
 

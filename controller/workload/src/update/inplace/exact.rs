@@ -13,44 +13,44 @@
 
 use berth_api::image;
 
+use super::decision::without_scheme;
 use super::env;
 use super::resize;
 use super::restart;
 use super::state::{Before, State};
-use super::verdict::without_scheme;
 
-pub use super::verdict::Verdict;
+pub use super::decision::UpdateDecision;
 use crate::objects::node::image::NodeFacts;
 use crate::objects::pod::{ContainerStatus, Pod, gates};
 
-/// The verdict on one container.
-enum One {
+/// The decision on one container.
+enum ContainerDecision {
     Pod,
     Node,
     Wait(String),
-    Ask(String),
+    NeedsDaemon(String),
 }
 
-/// The verdict on the update in the record `state`. `node` is empty if the node's daemon has
+/// The decision on the update in the record `state`. `node` is empty if the node's daemon has
 /// reported nothing.
-pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
+pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> UpdateDecision {
     let unwritten = resize::unwritten(pod, &state.resources);
     if !unwritten.is_empty() {
-        return Verdict::Resize(unwritten);
+        return UpdateDecision::Resize(unwritten);
     }
-    let verdict = env::joined(images(pod, state, node), env::judge(pod, state, node));
-    let verdict = env::joined(verdict, restart::judge(pod, state));
+    let decision = env::joined(images(pod, state, node), env::judge(pod, state, node));
+    let decision = env::joined(decision, restart::judge(pod, state));
     let pending = state
         .update_resources
         .then(|| resize::pending(pod))
         .flatten();
-    match (verdict, pending) {
-        (Verdict::Exact { .. }, Some(why)) => Verdict::Wait(why),
-        (verdict, _) => verdict,
+    match (decision, pending) {
+        (UpdateDecision::Proven { .. }, Some(why)) => UpdateDecision::Wait(why),
+        (decision, _) => decision,
     }
 }
 
-fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
+fn images(pod: &Pod, state: &State, node: &NodeFacts) -> UpdateDecision {
     let observed = pod.status.observed_generation >= pod.metadata.generation;
     // Without a closed gate, `Ready` may be about the old container until the kubelet reports the
     // new one.
@@ -63,7 +63,7 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
             continue;
         };
         let Some(status) = pod.container_status(name) else {
-            return Verdict::Wait(format!("container {name} has no status yet"));
+            return UpdateDecision::Wait(format!("container {name} has no status yet"));
         };
         match container(
             &wanted.image,
@@ -73,15 +73,15 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
             observed,
             node,
         ) {
-            One::Pod => {}
-            One::Node if is_out || is_reported(node, status) => verified_by = "node",
-            One::Node => {
-                return Verdict::Wait(format!(
+            ContainerDecision::Pod => {}
+            ContainerDecision::Node if is_out || is_reported(node, status) => verified_by = "node",
+            ContainerDecision::Node => {
+                return UpdateDecision::Wait(format!(
                     "the kubelet has not reported the new container {name} yet"
                 ));
             }
-            One::Wait(why) => return Verdict::Wait(why),
-            One::Ask(why) => ask = Some(why),
+            ContainerDecision::Wait(why) => return UpdateDecision::Wait(why),
+            ContainerDecision::NeedsDaemon(why) => ask = Some(why),
         }
         let ids = node.image_ids.get(&image::normalised(&wanted.image));
         let newest = node
@@ -96,8 +96,8 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
         }
     }
     match ask {
-        Some(why) => Verdict::AskNode(why),
-        None => Verdict::Exact {
+        Some(why) => UpdateDecision::NeedsDaemon(why),
+        None => UpdateDecision::Proven {
             verified_by,
             moved_tags,
         },
@@ -111,14 +111,14 @@ fn container(
     from_settled: bool,
     observed: bool,
     node: &NodeFacts,
-) -> One {
+) -> ContainerDecision {
     let name = &status.name;
     let id = without_scheme(&status.container_id);
     if id.is_empty() {
-        return One::Wait(format!("container {name} has not been created yet"));
+        return ContainerDecision::Wait(format!("container {name} has not been created yet"));
     }
     if !observed {
-        return One::Wait(format!(
+        return ContainerDecision::Wait(format!(
             "the kubelet has not seen the new image {wanted} of container {name} yet"
         ));
     }
@@ -130,20 +130,20 @@ fn container(
         .filter(|created| created.is_present(status));
     if let Some(created) = created {
         return if created.is_from(name, wanted) {
-            One::Node
+            ContainerDecision::Node
         } else {
-            One::Wait(not_yet(status, wanted, "another image"))
+            ContainerDecision::Wait(not_yet(status, wanted, "another image"))
         };
     }
     if is_of_before(status, before) {
         return if before.image == wanted {
-            One::Pod
+            ContainerDecision::Pod
         } else if before.container_id.is_empty() || before.image.is_empty() {
-            One::Ask(format!(
+            ContainerDecision::NeedsDaemon(format!(
                 "container {name} may or may not have been created from {wanted}"
             ))
         } else {
-            One::Wait(not_yet(status, wanted, &before.image))
+            ContainerDecision::Wait(not_yet(status, wanted, &before.image))
         };
     }
     let named = image::normalised(&status.image) == image::normalised(wanted)
@@ -156,9 +156,9 @@ fn container(
         && !image::same_id(&before.image_id, &status.image_id)
         && !status.image_id.is_empty()
     {
-        return One::Pod;
+        return ContainerDecision::Pod;
     }
-    One::Ask(format!(
+    ContainerDecision::NeedsDaemon(format!(
         "container {name} restarted, and its status does not tell {wanted} from the image before"
     ))
 }

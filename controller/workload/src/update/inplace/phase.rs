@@ -1,7 +1,7 @@
 //! The phase of a pod's in-place update, and the pod as the target of a write.
 
+use super::decision::UpdateDecision;
 use super::state::State;
-use super::verdict::Verdict;
 use crate::objects::pod::Pod;
 use crate::objects::target::Target;
 
@@ -16,8 +16,8 @@ pub enum Phase {
     Idle,
     /// Out of service, the images not changed yet.
     Draining,
-    /// The images are changed; the verdict says whether they run.
-    Patched(State, Verdict),
+    /// The images are changed; the decision says whether they run.
+    Patched(State, UpdateDecision),
 }
 
 /// The pod as the object of an action.

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use berth_api::names::annotation::RESTARTED_AT;
 use serde_json::Value;
 
+use super::decision::{ValuesDecision, without_scheme};
 use super::state::State;
-use super::verdict::{Judged, without_scheme};
 use crate::objects::pod::{ContainerStatus, Pod};
 use crate::plan::PodPatch;
 
@@ -82,8 +82,8 @@ pub(super) fn record(
 
 /// Checks by the pod's status whether another container runs in place of each recorded one. If so,
 /// nothing is left to prove.
-pub(super) fn judge(pod: &Pod, state: &State) -> Judged {
-    let mut judged = Judged::Nothing;
+pub(super) fn judge(pod: &Pod, state: &State) -> ValuesDecision {
+    let mut decision = ValuesDecision::NotNeeded;
     for (name, old) in &state.restarts {
         if !pod
             .spec
@@ -94,34 +94,36 @@ pub(super) fn judge(pod: &Pod, state: &State) -> Judged {
             continue;
         }
         let Some(status) = pod.container_status(name) else {
-            return Judged::Wait(format!("container {name} has no status yet"));
+            return ValuesDecision::Wait(format!("container {name} has no status yet"));
         };
         match container(pod, state, status, old) {
-            Judged::Ask(why) => return Judged::Ask(why),
-            Judged::Wait(why) => judged = Judged::Wait(why),
-            Judged::Nothing | Judged::Proven => {}
+            ValuesDecision::NeedsDaemon(why) => return ValuesDecision::NeedsDaemon(why),
+            ValuesDecision::Wait(why) => decision = ValuesDecision::Wait(why),
+            ValuesDecision::NotNeeded | ValuesDecision::Proven => {}
         }
     }
-    judged
+    decision
 }
 
-fn container(pod: &Pod, state: &State, status: &ContainerStatus, old: &str) -> Judged {
+fn container(pod: &Pod, state: &State, status: &ContainerStatus, old: &str) -> ValuesDecision {
     let name = &status.name;
     let id = without_scheme(&status.container_id);
     let runs = status.state.waiting.is_none() && status.state.terminated.is_none();
     match (!id.is_empty() && id != old, runs) {
-        (true, true) => Judged::Nothing,
-        (true, false) => Judged::Wait(format!("container {name} was restarted, and does not run")),
-        (false, _) if id.is_empty() => {
-            Judged::Wait(format!("container {name} has not been created yet"))
+        (true, true) => ValuesDecision::NotNeeded,
+        (true, false) => {
+            ValuesDecision::Wait(format!("container {name} was restarted, and does not run"))
         }
-        (false, false) => Judged::Wait(format!(
+        (false, _) if id.is_empty() => {
+            ValuesDecision::Wait(format!("container {name} has not been created yet"))
+        }
+        (false, false) => ValuesDecision::Wait(format!(
             "container {name} has ended, and is not started again yet"
         )),
-        (false, true) if is_kubelets(pod, state, name) => Judged::Wait(format!(
+        (false, true) if is_kubelets(pod, state, name) => ValuesDecision::Wait(format!(
             "the kubelet has not restarted container {name} for its new image yet"
         )),
-        (false, true) => Judged::Ask(format!(
+        (false, true) => ValuesDecision::NeedsDaemon(format!(
             "container {name} is still the one of before, and is to be restarted"
         )),
     }

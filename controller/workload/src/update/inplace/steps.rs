@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::batches;
 use super::brief::Brief;
-use super::exact::{self, Verdict};
+use super::exact::{self, UpdateDecision};
 use super::inherited;
 use super::resize::{self, Resizes};
 use super::restart::{self, Restarts};
@@ -90,8 +90,8 @@ pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
     match State::of(pod).filter(|state| revision::same(&state.revision, label)) {
         Some(state) if !state.is_settled() => {
-            let verdict = exact::judge(pod, &state, node);
-            Phase::Patched(state, verdict)
+            let decision = exact::judge(pod, &state, node);
+            Phase::Patched(state, decision)
         }
         _ => Phase::Draining,
     }
@@ -156,7 +156,7 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
 pub fn finish(
     pod: &Pod,
     settled: Option<&State>,
-    verdict: Option<&Verdict>,
+    decision: Option<&UpdateDecision>,
     to: Option<&str>,
     now: Timestamp,
 ) -> Action {
@@ -166,11 +166,11 @@ pub fn finish(
     }
     if let (
         Some(state),
-        Some(Verdict::Exact {
+        Some(UpdateDecision::Proven {
             verified_by,
             moved_tags,
         }),
-    ) = (settled, verdict)
+    ) = (settled, decision)
     {
         let (verified_by, moved_tags) = ((*verified_by).into(), moved_tags.clone());
         // Proven resources and restarts are no longer needed.
@@ -251,8 +251,8 @@ fn patch_spec(
     // An update without restarts leaves no image to prove.
     let settled = match phase {
         Phase::Idle | Phase::Draining => true,
-        Phase::Patched(state, verdict) => {
-            !state.restarts_containers() || matches!(verdict, Verdict::Exact { .. })
+        Phase::Patched(state, decision) => {
+            !state.restarts_containers() || matches!(decision, UpdateDecision::Proven { .. })
         }
     };
     let resources = resize::joined(
@@ -312,7 +312,7 @@ pub fn resize(pod: &Pod, resources: Resizes) -> Action {
 /// The record of the update before, until it is proven.
 fn unproven(phase: &Phase) -> Option<&State> {
     match phase {
-        Phase::Patched(_, Verdict::Exact { .. }) | Phase::Idle | Phase::Draining => None,
+        Phase::Patched(_, UpdateDecision::Proven { .. }) | Phase::Idle | Phase::Draining => None,
         Phase::Patched(state, _) => Some(state),
     }
 }

@@ -18,7 +18,7 @@ use crate::objects::pod::lifecycle::{
 use crate::objects::pod::unready::{self, BEFORE_DELETE, BEFORE_UPDATE, Reason};
 use crate::objects::pod::{Condition, Pod, gates};
 use crate::plan::{Action, Event, PodPatch, Step, Target};
-use crate::update::inplace::exact::Verdict;
+use crate::update::inplace::exact::UpdateDecision;
 use crate::update::inplace::steps::{self, Phase};
 use crate::update::pod_order::spread;
 
@@ -134,7 +134,12 @@ pub fn hold_deletion(
 /// Whether an update that left the pod in service is done. Its hook's owner learns of this end
 /// before the next update begins.
 pub(crate) fn is_done_in_service(view: &WorkloadView<'_>, pod: &Pod) -> bool {
-    let proven = || matches!(*view.phase(pod), Phase::Patched(_, Verdict::Exact { .. }));
+    let proven = || {
+        matches!(
+            *view.phase(pod),
+            Phase::Patched(_, UpdateDecision::Proven { .. })
+        )
+    };
     steps::is_in_service(pod) && proven()
 }
 

@@ -11,7 +11,7 @@ use super::*;
 #[derive(Debug, Clone, Copy)]
 enum Happening {
     /// A round of the controller.
-    Round(Fate),
+    Round(RoundEnding),
     /// Workloads create the pods that they lack.
     Made,
     /// A pod that is being deleted is gone.
@@ -38,16 +38,16 @@ enum Happening {
 
 /// The extent of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Fate {
+enum RoundEnding {
     Whole,
     DiesBeforeItsWrites,
     DiesBeforeItsStatus,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
-    let fate = prop_oneof![4 => Just(Fate::Whole), 1 => Just(Fate::DiesBeforeItsWrites), 1 => Just(Fate::DiesBeforeItsStatus)];
+    let ending = prop_oneof![4 => Just(RoundEnding::Whole), 1 => Just(RoundEnding::DiesBeforeItsWrites), 1 => Just(RoundEnding::DiesBeforeItsStatus)];
     prop_oneof![
-        8 => fate.prop_map(Happening::Round),
+        8 => ending.prop_map(Happening::Round),
         3 => Just(Happening::Made),
         3 => (0..8_usize).prop_map(Happening::Gone),
         6 => (0..8_usize).prop_map(Happening::Ready),
@@ -161,8 +161,8 @@ impl World {
         self.pods.iter().filter(|pod| serves(pod)).count()
     }
 
-    fn round(&mut self, fate: Fate) {
-        if fate == Fate::DiesBeforeItsWrites {
+    fn round(&mut self, ending: RoundEnding) {
+        if ending == RoundEnding::DiesBeforeItsWrites {
             return;
         }
         self.clock += 1;
@@ -205,7 +205,7 @@ impl World {
             self.serving() == before || out <= self.max_unavailable,
             "{out} are out of service at once"
         );
-        if fate == Fate::Whole {
+        if ending == RoundEnding::Whole {
             self.status = json!(status(&snapshot, &plan, &outcome, self.time()));
         }
     }
@@ -260,7 +260,7 @@ impl World {
 
     fn happens(&mut self, happening: Happening) {
         match happening {
-            Happening::Round(fate) => self.round(fate),
+            Happening::Round(ending) => self.round(ending),
             Happening::Made => self.made(),
             Happening::Gone(at) => {
                 let mut ending = self
@@ -397,7 +397,7 @@ proptest! {
     ) {
         let mut world = World::new(workloads, 1, &missed);
         for _ in 0..200 {
-            world.round(Fate::Whole);
+            world.round(RoundEnding::Whole);
             world.happens(Happening::Gone(0));
             world.made();
             (0..world.pods.len()).for_each(|at| world.happens(Happening::Ready(at)));
@@ -417,15 +417,15 @@ fn missing_successor_delays_no_other_workload() {
     ] {
         let mut world = World::new(2, 1, &[true]);
         world.clock += MINUTE;
-        (0..2).for_each(|_| world.round(Fate::Whole));
+        (0..2).for_each(|_| world.round(RoundEnding::Whole));
         assert_eq!(world.replaced, ["rs-0"], "{happening:?}");
         world.happens(happening);
         for _ in 0..40 {
-            world.round(Fate::Whole);
+            world.round(RoundEnding::Whole);
             world.happens(Happening::Gone(0));
             world.made();
             (0..world.pods.len()).for_each(|at| world.happens(Happening::Ready(at)));
-            world.round(Fate::Whole);
+            world.round(RoundEnding::Whole);
             world.clock += MINUTE;
         }
         let injection = &world.status["injection"];

@@ -301,7 +301,7 @@ fn unfinished_changes_join_the_next_update() {
     let read = json!([{"name": "KEPT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['kept']"}}}]);
     let revision = revision(&json!({"spec": {"containers": [{"name": "third", "env": read}]}}));
     let whole = with_rest(
-        &Phase::Patched(state, Verdict::Wait(String::new())),
+        &Phase::Patched(state, UpdateDecision::Wait(String::new())),
         &patch,
         &Brief::new(&revision),
     );
@@ -327,7 +327,7 @@ fn busy_containers_are_last_batch_and_its_pre_check() {
     });
     let state: State = serde_json::from_value(state).unwrap();
     assert_eq!(
-        busy(&Phase::Patched(state, Verdict::Wait(String::new()))),
+        busy(&Phase::Patched(state, UpdateDecision::Wait(String::new()))),
         owned(&["second", "third"])
     );
     assert_eq!(busy(&Phase::Idle), owned(&[]));

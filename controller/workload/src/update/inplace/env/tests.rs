@@ -189,17 +189,17 @@ fn only_the_nodes_report_proves_new_values() {
         ("the container has it", created("m1", &update, "b"), "exact"),
     ];
     for (what, facts, expected) in table {
-        let verdict = match crate::update::inplace::exact::judge(&pod, &state, &facts) {
-            Verdict::Exact {
+        let decision = match crate::update::inplace::exact::judge(&pod, &state, &facts) {
+            UpdateDecision::Proven {
                 verified_by: "node",
                 ..
             } => "exact",
-            Verdict::Exact { .. } => "exact by the pod",
-            Verdict::Wait(_) => "wait",
-            Verdict::AskNode(_) => "ask",
-            Verdict::Resize(_) => "resize",
+            UpdateDecision::Proven { .. } => "exact by the pod",
+            UpdateDecision::Wait(_) => "wait",
+            UpdateDecision::NeedsDaemon(_) => "ask",
+            UpdateDecision::Resize(_) => "resize",
         };
-        assert_eq!(verdict, expected, "{what}");
+        assert_eq!(decision, expected, "{what}");
     }
 }
 
@@ -215,14 +215,14 @@ fn only_containers_of_the_pod_need_a_proof() {
             .filter(|c| &*c.name == name)
             .cloned()
             .collect();
-        let verdict =
+        let decision =
             match crate::update::inplace::exact::judge(&pod, &state, &NodeFacts::default()) {
-                Verdict::Exact { .. } => "exact",
-                Verdict::AskNode(_) => "ask",
+                UpdateDecision::Proven { .. } => "exact",
+                UpdateDecision::NeedsDaemon(_) => "ask",
                 other => panic!("{other:?}"),
             };
         assert_eq!(
-            verdict, expected,
+            decision, expected,
             "the pod has {name} alone, and main is in the record"
         );
     }
@@ -230,34 +230,38 @@ fn only_containers_of_the_pod_need_a_proof() {
 
 #[test]
 fn images_and_variables_are_joined() {
-    let exact = || Verdict::Exact {
+    let exact = || UpdateDecision::Proven {
         verified_by: "pod",
         moved_tags: vec!["m".to_owned()],
     };
-    let wait = || Verdict::Wait("image".to_owned());
-    let ask = || Verdict::AskNode("image".to_owned());
+    let wait = || UpdateDecision::Wait("image".to_owned());
+    let ask = || UpdateDecision::NeedsDaemon("image".to_owned());
     let env = |what: &str| what.to_owned();
-    let by_node = Verdict::Exact {
+    let by_node = UpdateDecision::Proven {
         verified_by: "node",
         moved_tags: vec!["m".to_owned()],
     };
     let table = [
-        (exact(), Judged::Nothing, exact()),
-        (exact(), Judged::Proven, by_node),
-        (exact(), Judged::Wait(env("env")), Verdict::Wait(env("env"))),
+        (exact(), ValuesDecision::NotNeeded, exact()),
+        (exact(), ValuesDecision::Proven, by_node),
         (
             exact(),
-            Judged::Ask(env("env")),
-            Verdict::AskNode(env("env")),
+            ValuesDecision::Wait(env("env")),
+            UpdateDecision::Wait(env("env")),
         ),
-        (wait(), Judged::Proven, wait()),
-        (wait(), Judged::Wait(env("env")), wait()),
+        (
+            exact(),
+            ValuesDecision::NeedsDaemon(env("env")),
+            UpdateDecision::NeedsDaemon(env("env")),
+        ),
+        (wait(), ValuesDecision::Proven, wait()),
+        (wait(), ValuesDecision::Wait(env("env")), wait()),
         (
             wait(),
-            Judged::Ask(env("env")),
-            Verdict::AskNode(env("env")),
+            ValuesDecision::NeedsDaemon(env("env")),
+            UpdateDecision::NeedsDaemon(env("env")),
         ),
-        (ask(), Judged::Wait(env("env")), ask()),
+        (ask(), ValuesDecision::Wait(env("env")), ask()),
     ];
     for (images, env, expected) in table {
         assert_eq!(joined(images, env), expected);
@@ -291,14 +295,14 @@ fn a_later_change_adds_to_what_is_not_proven() {
     };
     let revision: Revision =
         serde_json::from_value(json!({"metadata": {"name": "web-2"}})).unwrap();
-    let unproven = Phase::Patched(state(), Verdict::AskNode(String::new()));
+    let unproven = Phase::Patched(state(), UpdateDecision::NeedsDaemon(String::new()));
     assert_eq!(
         containers(&with_rest(&unproven, &patch, &Brief::new(&revision)).env),
         ["main", "side"]
     );
     let proven = Phase::Patched(
         state(),
-        Verdict::Exact {
+        UpdateDecision::Proven {
             verified_by: "node",
             moved_tags: Vec::new(),
         },

@@ -82,16 +82,16 @@ enum Short {
     Ask,
 }
 
-fn short(verdict: Verdict) -> Short {
-    match verdict {
-        Verdict::Exact { moved_tags, .. } if !moved_tags.is_empty() => Short::Moved,
-        Verdict::Exact {
+fn short(decision: UpdateDecision) -> Short {
+    match decision {
+        UpdateDecision::Proven { moved_tags, .. } if !moved_tags.is_empty() => Short::Moved,
+        UpdateDecision::Proven {
             verified_by: "node",
             ..
         } => Short::Node,
-        Verdict::Exact { .. } => Short::Pod,
-        Verdict::Wait(_) | Verdict::Resize(_) => Short::Wait,
-        Verdict::AskNode(_) => Short::Ask,
+        UpdateDecision::Proven { .. } => Short::Pod,
+        UpdateDecision::Wait(_) | UpdateDecision::Resize(_) => Short::Wait,
+        UpdateDecision::NeedsDaemon(_) => Short::Ask,
     }
 }
 
@@ -310,9 +310,9 @@ fn the_node_knows_a_container_before_the_pod_does() {
     }
     let mut ungated = present(4);
     ungated.spec.readiness_gates = [].into();
-    let verdict = judge(&ungated, &state, &newer("b:1"));
+    let decision = judge(&ungated, &state, &newer("b:1"));
     assert_eq!(
-        short(verdict),
+        short(decision),
         Short::Wait,
         "without a gate Ready is still that of the container before"
     );
@@ -329,9 +329,9 @@ fn the_node_knows_a_container_before_the_pod_does() {
         ..Condition::default()
     };
     ready.status.conditions = [is_ready].into();
-    let verdict = judge(&ready, &state, &newer("b:1"));
+    let decision = judge(&ready, &state, &newer("b:1"));
     assert_eq!(
-        short(verdict),
+        short(decision),
         Short::Wait,
         "behind an open gate Ready may still be that of the container before"
     );
@@ -346,14 +346,14 @@ fn the_node_knows_a_container_before_the_pod_does() {
 
 #[test]
 fn metadata_alone_is_exact_at_once() {
-    let verdict = judge(
+    let decision = judge(
         &pod("a:1", 5, 0, "1", "a:1", "sha256:a"),
         &State::default(),
         &NodeFacts::default(),
     );
     assert_eq!(
-        verdict,
-        Verdict::Exact {
+        decision,
+        UpdateDecision::Proven {
             verified_by: "pod",
             moved_tags: vec![]
         }

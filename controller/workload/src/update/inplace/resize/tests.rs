@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::objects::node::image::NodeFacts;
 use crate::update::inplace::change::{Change, between};
-use crate::update::inplace::exact::{Verdict, judge};
+use crate::update::inplace::exact::{UpdateDecision, judge};
 use crate::update::inplace::state::State;
 
 fn template(resources: Value) -> Value {
@@ -360,9 +360,9 @@ fn resize_is_exact_when_the_kubelet_reports_it() {
     ];
     for (what, pod, expected) in table {
         let said = match judge(&pod, &state, &NodeFacts::default()) {
-            Verdict::Exact { verified_by, .. } => format!("exact, says the {verified_by}"),
-            Verdict::Resize(missing) => format!("write {missing:?}"),
-            Verdict::Wait(why) | Verdict::AskNode(why) => why,
+            UpdateDecision::Proven { verified_by, .. } => format!("exact, says the {verified_by}"),
+            UpdateDecision::Resize(missing) => format!("write {missing:?}"),
+            UpdateDecision::Wait(why) | UpdateDecision::NeedsDaemon(why) => why,
         };
         assert!(said.contains(expected), "{what}: {said}");
     }
@@ -496,18 +496,19 @@ fn sidecar_resize_is_exact_when_its_status_shows_it() {
         resources: resources.clone(),
         ..State::default()
     };
-    let Verdict::Resize(missing) = judge(&pod("1", "1"), &state, &NodeFacts::default()) else {
+    let UpdateDecision::Resize(missing) = judge(&pod("1", "1"), &state, &NodeFacts::default())
+    else {
         panic!("it is written")
     };
     assert_eq!(missing["mesh"].list(), "initContainers");
-    let verdict = judge(&pod("2", "1"), &state, &NodeFacts::default());
+    let decision = judge(&pod("2", "1"), &state, &NodeFacts::default());
     assert_eq!(
-        verdict,
-        Verdict::Wait("container mesh does not have its new resources yet".to_owned())
+        decision,
+        UpdateDecision::Wait("container mesh does not have its new resources yet".to_owned())
     );
     assert!(matches!(
         judge(&pod("2", "2"), &state, &NodeFacts::default()),
-        Verdict::Exact { .. }
+        UpdateDecision::Proven { .. }
     ));
     let said = refused_by_server(&pod("1", "1"), &resources, "no room");
     let words = "cannot be resized on node n1 (container mesh, requests.cpu from 1 to 2); the apiserver says: no room; ask";

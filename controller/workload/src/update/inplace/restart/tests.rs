@@ -7,7 +7,7 @@ use crate::objects::node::image::NodeFacts;
 use crate::update::inplace::batches;
 use crate::update::inplace::change::{Change, between};
 use crate::update::inplace::env::question;
-use crate::update::inplace::exact::{self, Verdict};
+use crate::update::inplace::exact::{self, UpdateDecision};
 use crate::update::inplace::resize::Ability;
 use crate::update::inplace::state::Before;
 use berth_api::names::annotation::INPLACE_UPDATE_STATE;
@@ -194,15 +194,15 @@ fn state() -> State {
     }
 }
 
-fn short(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Exact {
+fn short(decision: &UpdateDecision) -> &'static str {
+    match decision {
+        UpdateDecision::Proven {
             verified_by: "pod", ..
         } => "exact",
-        Verdict::Exact { .. } => "exact by another",
-        Verdict::Wait(_) => "wait",
-        Verdict::AskNode(_) => "ask",
-        Verdict::Resize(_) => "resize",
+        UpdateDecision::Proven { .. } => "exact by another",
+        UpdateDecision::Wait(_) => "wait",
+        UpdateDecision::NeedsDaemon(_) => "ask",
+        UpdateDecision::Resize(_) => "resize",
     }
 }
 

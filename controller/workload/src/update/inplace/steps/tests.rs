@@ -111,21 +111,21 @@ fn told(next: &Next) -> String {
 }
 
 /// An earlier update with something left to prove; without containers if it restarted none.
-fn patched(containers: &[&str], verdict: Verdict) -> Phase {
+fn patched(containers: &[&str], decision: UpdateDecision) -> Phase {
     let before = |name: &&str| ((*name).to_owned(), Before::default());
     let state = State {
         last_container_statuses: containers.iter().map(before).collect(),
         ..State::default()
     };
-    Phase::Patched(state, verdict)
+    Phase::Patched(state, decision)
 }
 
-fn waiting() -> Verdict {
-    Verdict::Wait("it is being resized".to_owned())
+fn waiting() -> UpdateDecision {
+    UpdateDecision::Wait("it is being resized".to_owned())
 }
 
-fn exact() -> Verdict {
-    Verdict::Exact {
+fn exact() -> UpdateDecision {
+    UpdateDecision::Proven {
         verified_by: "pod",
         moved_tags: Vec::new(),
     }
@@ -610,7 +610,7 @@ fn finish_opens_closed_gate_and_keeps_proof() {
         resources: resizes(),
         ..State::default()
     };
-    let verdict = Verdict::Exact {
+    let decision = UpdateDecision::Proven {
         verified_by: "node",
         moved_tags: vec!["main".to_owned()],
     };
@@ -624,7 +624,7 @@ fn finish_opens_closed_gate_and_keeps_proof() {
         let action = finish(
             &pod,
             Some(&state),
-            Some(&verdict),
+            Some(&decision),
             Some(lifecycle::NORMAL),
             at(NOW),
         );

@@ -11,7 +11,7 @@ use crate::objects::pod::lifecycle::{
 };
 use crate::objects::pod::{Pod, gates, unready};
 use crate::plan::{Plan, PodPatch, Step};
-use crate::update::inplace::exact::Verdict;
+use crate::update::inplace::exact::UpdateDecision;
 use crate::update::inplace::state::{Before, State};
 use crate::update::inplace::steps::{self, Phase};
 use crate::update::podset::chosen::Chosen;
@@ -108,7 +108,9 @@ fn returned(view: &WorkloadView<'_>, pod: &Pod) -> Option<&'static str> {
             phase,
             Phase::Patched(
                 _,
-                Verdict::Wait(_) | Verdict::AskNode(_) | Verdict::Resize(_)
+                UpdateDecision::Wait(_)
+                    | UpdateDecision::NeedsDaemon(_)
+                    | UpdateDecision::Resize(_)
             )
         )
     };

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::objects::pod::Pod;
 use crate::plan::{Event, Plan, Step};
 use crate::update::inplace::brief::Brief;
-use crate::update::inplace::exact::Verdict;
+use crate::update::inplace::exact::UpdateDecision;
 use crate::update::inplace::state::State;
 use crate::update::inplace::steps::{self, Phase};
 use crate::update::inplace::{batches, env, inherited};
@@ -46,7 +46,7 @@ pub fn settle(view: &WorkloadView<'_>, chosen: Option<&Chosen>, plan: &mut Plan,
             continue;
         }
         match &*view.phase(pod) {
-            Phase::Patched(state, Verdict::Exact { .. }) if batches::has_next(state) => {
+            Phase::Patched(state, UpdateDecision::Proven { .. }) if batches::has_next(state) => {
                 match batches::next(pod, state, of_label(), &view.facts(pod), now) {
                     Ok(action) => {
                         let revision = &state.revision;
@@ -57,23 +57,23 @@ pub fn settle(view: &WorkloadView<'_>, chosen: Option<&Chosen>, plan: &mut Plan,
                     Err(why) => plan.wait_for_pod(pod, why),
                 }
             }
-            Phase::Patched(state, verdict @ Verdict::Exact { moved_tags, .. }) => {
+            Phase::Patched(state, decision @ UpdateDecision::Proven { moved_tags, .. }) => {
                 if !moved_tags.is_empty() {
                     plan.events.push(moved(pod, moved_tags));
                 }
-                steps.push(finish(view, pod, state, verdict, now));
+                steps.push(finish(view, pod, state, decision, now));
             }
-            Phase::Patched(_, Verdict::Resize(missing)) => {
+            Phase::Patched(_, UpdateDecision::Resize(missing)) => {
                 let reason = format!(
                     "pod {name} has the record of its update, and its resources are still to be written"
                 );
                 steps.push(Step::new(steps::resize(pod, missing.clone()), reason));
             }
-            Phase::Patched(state, Verdict::Wait(why)) => {
+            Phase::Patched(state, UpdateDecision::Wait(why)) => {
                 steps.extend(before_proof(pod, state, opens_early, now));
                 plan.wait_for_pod(pod, why.clone());
             }
-            Phase::Patched(state, Verdict::AskNode(why)) => {
+            Phase::Patched(state, UpdateDecision::NeedsDaemon(why)) => {
                 steps.extend(before_proof(pod, state, opens_early, now));
                 plan.wait_for_pod(pod, format!("{why}; the daemon has yet to check"));
             }
@@ -89,7 +89,7 @@ fn finish(
     view: &WorkloadView<'_>,
     pod: &Pod,
     state: &State,
-    exact: &Verdict,
+    exact: &UpdateDecision,
     now: Timestamp,
 ) -> Step {
     let to = hooks::after_update(view, pod);

@@ -22,7 +22,7 @@ const MAX_OPEN: usize = 64;
 
 /// The decision about a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verdict<'a> {
+pub(super) enum Decision<'a> {
     /// The request is completed or being deleted: the controller releases the pod.
     Over,
     /// The controller writes the values that the request copies from its pod.
@@ -35,14 +35,14 @@ pub(super) enum Verdict<'a> {
         deadline: bool,
     },
     /// Another request of the pod comes first.
-    Turn(String),
+    Queued(String),
     /// A budget of the pod does not let the request begin.
     Held(&'a str),
     /// Another service does the work. The controller takes the pod out of service and reports its
     /// containers.
-    Foreign(&'a Pod),
+    External(&'a Pod),
     /// The controller restarts the containers.
-    Work(&'a Pod),
+    Restart(&'a Pod),
 }
 
 /// Whether the request lacks the values of its pod. A container id that is longer than any
@@ -88,20 +88,20 @@ fn has_pending(course: &Course<'_>) -> bool {
 }
 
 /// Decides about the request.
-pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
+pub(super) fn decision(snapshot: &Snapshot, now: Timestamp) -> Decision<'_> {
     let request = &*snapshot.request;
-    let complete = |message: &str| Verdict::Complete {
+    let complete = |message: &str| Decision::Complete {
         message: message.to_owned(),
         deadline: false,
     };
     if is_over(request) {
-        return Verdict::Over;
+        return Decision::Over;
     }
     if needs_filling(request) {
         return match &snapshot.filled {
-            Some(Ok(patch)) => Verdict::Fill(patch),
+            Some(Ok(patch)) => Decision::Fill(patch),
             Some(Err(refusal)) => complete(refusal),
-            None => Verdict::Turn(String::new()),
+            None => Decision::Queued(String::new()),
         };
     }
     if !snapshot.gates.has(Gate::KruiseDaemon) && !is_virtual(request) {
@@ -127,7 +127,7 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
         return complete("");
     }
     if time_left(request, now).is_some_and(|left| !left.is_positive()) {
-        return Verdict::Complete {
+        return Decision::Complete {
             message: "recreating has exceeded the activeDeadlineSeconds".to_owned(),
             deadline: true,
         };
@@ -138,15 +138,15 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
         ));
     }
     if let Some(current) = current {
-        return Verdict::Turn(current.metadata.name.clone().unwrap_or_default());
+        return Decision::Queued(current.metadata.name.clone().unwrap_or_default());
     }
     if silence_left(snapshot, now).is_some_and(|left| !left.is_positive()) {
         return complete("daemon has not responded for a long time");
     }
     match &snapshot.held {
-        _ if is_virtual(request) => Verdict::Foreign(pod),
-        Some(held) if phase(request) == RecreatePhase::Pending => Verdict::Held(held),
-        _ => Verdict::Work(pod),
+        _ if is_virtual(request) => Decision::External(pod),
+        Some(held) if phase(request) == RecreatePhase::Pending => Decision::Held(held),
+        _ => Decision::Restart(pod),
     }
 }
 
@@ -157,7 +157,7 @@ pub fn restarts(snapshot: &Snapshot, now: Timestamp) -> Vec<&str> {
     let request = &*snapshot.request;
     let begins = phase(request) == RecreatePhase::Pending
         && strategy(request).unready_grace_period_seconds.is_none();
-    if !begins || !matches!(verdict(snapshot, now), Verdict::Work(_)) {
+    if !begins || !matches!(decision(snapshot, now), Decision::Restart(_)) {
         return Vec::new();
     }
     request

@@ -1,4 +1,4 @@
-//! The verdict on an update from a node's facts about a pod's containers.
+//! The decision on an update from a node's facts about a pod's containers.
 
 use berth_api::image;
 
@@ -24,11 +24,11 @@ impl Created {
     }
 }
 
-/// The verdict for a pod.
+/// The decision for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum UpdateDecision {
     /// Every changed container runs as the spec says, or nothing had to change.
-    Exact {
+    Proven {
         /// The source of the proof: `pod` or `node`.
         verified_by: &'static str,
         /// Containers whose image is not the one that the wanted name has on the node today,
@@ -40,19 +40,19 @@ pub enum Verdict {
     /// The update is not proven yet, because the pod's spec lacks these wanted resources.
     Resize(Resizes),
     /// The pod's status cannot prove it; the node's daemon must, for this reason.
-    AskNode(String),
+    NeedsDaemon(String),
 }
 
 /// Whether the containers have the wanted values.
-pub(super) enum Judged {
+pub(super) enum ValuesDecision {
     /// No values are wanted.
-    Nothing,
+    NotNeeded,
     /// All containers have the wanted values.
     Proven,
     /// A container does not have them, or the kubelet has not reported the container that does.
     Wait(String),
     /// The node's daemon has not reported yet.
-    Ask(String),
+    NeedsDaemon(String),
 }
 
 /// The runtime's own id: `containerd://abc` is `abc`.

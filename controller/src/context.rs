@@ -12,7 +12,7 @@ use berth_runtime::store::Store;
 use berth_workload::blocked;
 use berth_workload::feature_gates::Gates;
 use berth_workload::objects::pod::Pod;
-use berth_workload::plan::{Deed, Failure, Outcome, Plan, Target, Verb};
+use berth_workload::plan::{Failure, Outcome, Plan, Target, Verb, Write};
 use berth_workload::update::inplace::resize::Ability;
 use kube::Client;
 use serde::Serialize;
@@ -158,7 +158,7 @@ impl Context {
                     .await
             }
             Err(error) => Err(Failure {
-                deed: Deed::of(Verb::PatchStatus, T::RESOURCE),
+                write: Write::of(Verb::PatchStatus, T::RESOURCE),
                 namespace: target.namespace,
                 object: target.name,
                 message: error.to_string(),
@@ -209,7 +209,7 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
             .filter(|failure| !failure.permanent)
     };
     let told =
-        |failure: &Failure| format!("{} {}: {}", failure.deed, failure.object, failure.message);
+        |failure: &Failure| format!("{} {}: {}", failure.write, failure.object, failure.message);
     if let Some(failure) = failures().find(|failure| !failure.outdated) {
         return Next::Retry(told(failure));
     }
@@ -218,7 +218,7 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
     }
     let is_held = outcome.failures.iter().any(Failure::is_of_budget);
     let is_mended_by_its_author =
-        |failure: &Failure| failure.deed.verb == Verb::Validate && failure.code != 403;
+        |failure: &Failure| failure.write.verb == Verb::Validate && failure.code != 403;
     let refused = outcome
         .failures
         .iter()

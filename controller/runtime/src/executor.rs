@@ -7,9 +7,9 @@
 mod answer;
 mod pace;
 mod quiet;
+mod request;
 mod settings;
 mod window;
-mod write;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ use crate::expectations::{Expectations, Ticket};
 use crate::object::Resource;
 use pace::Pace;
 use quiet::Quiet;
+use request::{Kind, Request};
 pub use settings::Settings;
 use window::Window;
-use write::{Kind, Write};
 
 /// Carries out plans.
 pub struct Executor {
@@ -51,14 +51,14 @@ pub struct Executor {
 
 /// A line of the log about a write.
 macro_rules! say {
-    ($level:ident, $owner:expr, $stage:expr, $write:expr, $($more:tt)*) => {
+    ($level:ident, $owner:expr, $stage:expr, $request:expr, $($more:tt)*) => {
         tracing::$level!(
             owner_kind = $owner.resource.kind,
             owner_name = $owner.name,
-            namespace = $write.namespace,
+            namespace = $request.namespace,
             stage = $stage,
-            action = %$write.deed,
-            object = $write.name,
+            action = %$request.write,
+            object = $request.name,
             $($more)*
         )
     };
@@ -134,8 +134,8 @@ impl Executor {
         let Some(patch) = merge_patch(old, new) else {
             return Ok(false);
         };
-        let write = Write::status(resource, target, patch);
-        self.write(&write, (resource.kind, &target.uid))
+        let request = Request::status(resource, target, patch);
+        self.write(&request, (resource.kind, &target.uid))
             .await
             .map(|_| true)
             .map_err(|unwritten| unwritten.failure)
@@ -176,13 +176,14 @@ impl Executor {
     async fn step(&self, stage: &'static str, step: &Step, owner: &Owner) -> Result<f64, Failure> {
         let mut waited: f64 = 0.0;
         for action in &step.actions {
-            let write = Write::of(action);
-            match self.write(&write, (owner.resource.kind, &owner.uid)).await {
+            let request = Request::of(action);
+            let by = (owner.resource.kind, &*owner.uid);
+            match self.write(&request, by).await {
                 Ok(of_write) => {
                     waited = waited.max(of_write);
-                    say!(info, owner, stage, write, reason = step.reason, "written");
+                    say!(info, owner, stage, request, reason = step.reason, "written");
                 }
-                Err(unwritten) => return Err(self.tell(unwritten, owner, stage, step, &write)),
+                Err(unwritten) => return Err(self.tell(unwritten, owner, stage, step, &request)),
             }
         }
         if let Some(event) = &step.done {
@@ -199,7 +200,7 @@ impl Executor {
         owner: &Owner,
         stage: &'static str,
         step: &Step,
-        write: &Write,
+        request: &Request,
     ) -> Failure {
         let Unwritten {
             failure,
@@ -217,18 +218,18 @@ impl Executor {
                 info,
                 owner,
                 stage,
-                write,
+                request,
                 message,
                 "cut short by the end of leadership"
             );
         } else if *outdated {
-            say!(info, owner, stage, write, "changed meanwhile");
+            say!(info, owner, stage, request, "changed meanwhile");
         } else {
             say!(
                 warn,
                 owner,
                 stage,
-                write,
+                request,
                 code,
                 error = message,
                 reason = step.reason,
@@ -252,7 +253,7 @@ impl Executor {
     /// that was waiting.
     async fn write(
         &self,
-        write: &Write,
+        request: &Request,
         (kind, owner): (&'static str, &str),
     ) -> Result<f64, Unwritten> {
         let mut tries = 0;
@@ -265,13 +266,13 @@ impl Executor {
                 let failed =
                     Failed::unsent("not started: another process may lead now, or this one ends");
                 return Err(Unwritten {
-                    failure: answer::failure(write, failed),
+                    failure: answer::failure(request, failed),
                     is_of_object: false,
                 });
             };
             let now = Instant::now();
             let until = deadline.min(now + self.settings.timeout);
-            let answer = self.send(write, owner, until).await;
+            let answer = self.send(request, owner, until).await;
             drop(permit);
             let is_short = until < now + self.settings.timeout;
             if is_short && now.elapsed() >= until.duration_since(now) / 2 {
@@ -280,7 +281,9 @@ impl Executor {
             let is_cut = is_short && until <= Instant::now() + LEAST_TIME;
             match answer {
                 // An eviction gets 429 from a disruption budget, independent of the server's load.
-                Err(failed) if failed.code == 429 && tries < TRIES && write.kind != Kind::Evict => {
+                Err(failed)
+                    if failed.code == 429 && tries < TRIES && request.kind != Kind::Evict =>
+                {
                     let (wait, of_server) = (
                         failed.retry_after.unwrap_or(RETRY_AFTER),
                         !answer::is_of_budget(&failed),
@@ -292,7 +295,7 @@ impl Executor {
                     let has_no_answer = failed.code == 0 || failed.code >= 500;
                     let is_of_object = !has_no_answer || !is_cut && self.leadership.is_leader();
                     return Err(Unwritten {
-                        failure: answer::failure(write, failed),
+                        failure: answer::failure(request, failed),
                         is_of_object,
                     });
                 }
@@ -301,39 +304,39 @@ impl Executor {
         }
     }
 
-    async fn send(&self, write: &Write, owner: &str, until: Instant) -> Result<f64, Failed> {
+    async fn send(&self, request: &Request, owner: &str, until: Instant) -> Result<f64, Failed> {
         let left = until.saturating_duration_since(Instant::now()).as_millis();
-        let uri = write.uri(&self.settings.field_manager, left)?;
-        let request = client::request(
-            write.method(),
+        let uri = request.uri(&self.settings.field_manager, left)?;
+        let sent = client::request(
+            request.method(),
             &uri,
-            write.content,
-            write.text().into_bytes(),
+            request.content,
+            request.text().into_bytes(),
         )?;
-        let ticket = (!matches!(write.kind, Kind::DryRun | Kind::Confirm)).then(|| {
+        let ticket = (!matches!(request.kind, Kind::DryRun | Kind::Confirm)).then(|| {
             self.expectations.enter(
                 owner,
-                &write.deed.resource,
-                &write.namespace,
-                &write.name,
+                &request.write.resource,
+                &request.namespace,
+                &request.name,
                 until,
             )
         });
         let began = Instant::now();
-        match client::send(&self.client, request, until).await {
-            Ok(body) if write.kind == Kind::Confirm => answer::confirmed(write, &body)?,
-            Ok(body) => answer::settle(write, ticket, &body),
+        match client::send(&self.client, sent, until).await {
+            Ok(body) if request.kind == Kind::Confirm => answer::confirmed(request, &body)?,
+            Ok(body) => answer::settle(request, ticket, &body),
             // A refusal comes faster than a success, so that its time does not count.
-            Err(failed) => return self.failed(write, ticket, failed).await.map(|()| 0.0),
+            Err(failed) => return self.failed(request, ticket, failed).await.map(|()| 0.0),
         }
         let (now, mut pace) = (Instant::now(), self.pace.lock());
-        Ok(pace.answered(write.deed, now.duration_since(began), now))
+        Ok(pace.answered(request.write, now.duration_since(began), now))
     }
 
     /// Turns answers into success that only look like failures.
     async fn failed(
         &self,
-        write: &Write,
+        request: &Request,
         ticket: Option<Ticket>,
         failed: Failed,
     ) -> Result<(), Failed> {
@@ -342,13 +345,14 @@ impl Executor {
             // The ticket is dropped, so that the write is in doubt.
             _ => {}
         }
-        match write.kind {
+        match request.kind {
             Kind::Delete | Kind::Evict if failed.code == 404 => Ok(()),
             Kind::Ensure if failed.reason == "AlreadyExists" => Ok(()),
             Kind::Create if failed.reason == "AlreadyExists" => {
-                let path = write.deed.resource.path(&write.namespace, &write.name)?;
+                let resource = &request.write.resource;
+                let path = resource.path(&request.namespace, &request.name)?;
                 answer::existing(
-                    write,
+                    request,
                     &client::get::<answer::Existing>(&self.client, &path).await?,
                 )
             }

@@ -6,7 +6,7 @@ use berth_runtime::Key;
 use berth_runtime::events::Owner;
 use berth_webhook::pods::{Change, Disruption};
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Action, Deed, Failure, Plan, Step, Target, Verb};
+use berth_workload::plan::{Action, Failure, Plan, Step, Target, Verb, Write};
 use serde_json::{Value, json};
 
 use crate::budgets::{Budget, BudgetKey, PodBudgets};
@@ -67,7 +67,7 @@ impl PodBudgets {
             Err(not_yet) => not_yet.to_string(),
         };
         Some(Failure::of_budget(
-            Deed::of(Verb::Evict, PODS),
+            Write::of(Verb::Evict, PODS),
             (namespace, name),
             refusal,
         ))

@@ -15,7 +15,7 @@ use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Deed, Failure, Plan, Verb};
+use berth_workload::plan::{Failure, Plan, Verb, Write};
 use futures::future::join_all;
 
 use crate::budgets::catalog::holding::{Holding, Looked};
@@ -236,7 +236,7 @@ fn held(operation: ProtectedOperation, pod: (&str, &str), why: String) -> Failur
     } else {
         Verb::Delete
     };
-    Failure::of_budget(Deed::of(verb, PODS), pod, why)
+    Failure::of_budget(Write::of(verb, PODS), pod, why)
 }
 
 /// The plan without steps on these pods, by uid; and the reasons.

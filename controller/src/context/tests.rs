@@ -5,9 +5,9 @@ use super::*;
 
 fn failure(code: u16, permanent: bool, outdated: bool) -> Failure {
     let [namespace, object, message] = ["default", "web-1", "no"].map(str::to_owned);
-    let deed = Deed::of(Verb::Patch, PODS);
+    let write = Write::of(Verb::Patch, PODS);
     Failure {
-        deed,
+        write,
         namespace,
         object,
         message,
@@ -89,7 +89,7 @@ fn the_worst_of_what_came_of_a_plan_says_when_to_look_again() {
     // The author has to correct a template. For a policy or a right another user may do so.
     for (code, next_) in [(422, Next::Done), (400, Next::Done), (403, after(60))] {
         let template = Failure {
-            deed: Deed::of(Verb::Validate, POD_TEMPLATES),
+            write: Write::of(Verb::Validate, POD_TEMPLATES),
             ..failure(code, true, false)
         };
         assert_eq!(

@@ -256,12 +256,12 @@ fn steps<'a>(f: &mut fmt::Formatter<'_>, plan: &'a Plan) -> Result<BTreeSet<&'a 
     for Stage { name, steps, .. } in &plan.stages {
         writeln!(f, "  {name} ({})", steps.len())?;
         for step in steps {
-            let deeds: Vec<_> = step
+            let writes: Vec<_> = step
                 .actions
                 .iter()
-                .map(|action| action.deed().to_string())
+                .map(|action| action.write().to_string())
                 .collect();
-            write!(f, "    - {} [{}]", step.reason, deeds.join(", "))?;
+            write!(f, "    - {} [{}]", step.reason, writes.join(", "))?;
             // The objects of a pod have its name, or its namespace and its name.
             let of_pod = step.objects().filter(|(kind, ..)| *kind == "Pod").find_map(
                 |(_, namespace, name)| {

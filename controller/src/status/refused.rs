@@ -63,10 +63,10 @@ impl Refused {
             .iter()
             .filter(|failure| failure.permanent && !failure.outdated)
             .filter_map(|failure| {
-                let is_it = |write: &Write<'_>| {
-                    write.verb == failure.deed.verb && write.name == failure.object
+                let is_it = |write: &StepWrite<'_>| {
+                    write.verb == failure.write.verb && write.name == failure.object
                 };
-                let Write { hash, .. } = steps().filter_map(write_of).find(is_it)?;
+                let StepWrite { hash, .. } = steps().filter_map(write_of).find(is_it)?;
                 Some(Held {
                     hash,
                     failure: failure.clone(),
@@ -84,14 +84,14 @@ impl Refused {
     }
 }
 
-struct Write<'a> {
+struct StepWrite<'a> {
     verb: Verb,
     name: &'a str,
     hash: u64,
 }
 
 /// The object that a step creates or changes. The version of the object does not count.
-fn write_of(step: &Step) -> Option<Write<'_>> {
+fn write_of(step: &Step) -> Option<StepWrite<'_>> {
     let (verb, name, resource, content) = match step.actions.last()? {
         Action::Create { resource, body, .. } => (
             Verb::Create,
@@ -108,7 +108,7 @@ fn write_of(step: &Step) -> Option<Write<'_>> {
     };
     let mut hasher = DefaultHasher::new();
     (resource, name, content.to_string()).hash(&mut hasher);
-    Some(Write {
+    Some(StepWrite {
         verb,
         name,
         hash: hasher.finish(),

@@ -2,9 +2,9 @@
 //! runtime.
 
 mod action;
-mod deed;
 mod objects;
 mod outcome;
+mod write;
 
 use jiff::SignedDuration;
 use serde::Serialize;
@@ -16,9 +16,9 @@ pub use crate::objects::patch::pod::PodPatch;
 pub use crate::objects::target::Target;
 
 pub use action::{Action, Body, IfExists};
-pub use deed::{Deed, Verb};
 pub use objects::Object;
 pub use outcome::{Failure, Outcome};
+pub use write::{Verb, Write};
 
 /// The result of a decision. An empty plan means that nothing needs to be done now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -639,8 +639,8 @@ fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(status: &T) {
 /// Every action of the plan was refused.
 fn failed(plan: &Plan) -> Outcome {
     let actions = plan.actions();
-    let failure = |deed| Failure {
-        deed,
+    let failure = |write| Failure {
+        write,
         namespace: "default".to_owned(),
         object: "web-a".to_owned(),
         message: "spec.template: is refused".to_owned(),
@@ -651,7 +651,7 @@ fn failed(plan: &Plan) -> Outcome {
         infeasible: false,
     };
     Outcome {
-        failures: actions.map(|action| failure(action.deed())).collect(),
+        failures: actions.map(|action| failure(action.write())).collect(),
     }
 }
 

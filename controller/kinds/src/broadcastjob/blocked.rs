@@ -5,7 +5,7 @@ use berth_api::kinds::broadcastjob::names::label::BROADCASTJOB_NAME;
 use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType};
 use berth_workload::blocked::{self, Cause, Grade};
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Deed, Outcome, Plan, Verb};
+use berth_workload::plan::{Outcome, Plan, Verb, Write};
 use jiff::{SignedDuration, Timestamp};
 
 use super::mark::PodResult;
@@ -128,11 +128,11 @@ fn paused(
 
 /// The cause if another object has the name of a node's pod.
 fn taken(snapshot: &Snapshot, outcome: &Outcome, now: Timestamp) -> Option<Cause> {
-    let create = Deed::of(Verb::Create, PODS);
+    let create = Write::of(Verb::Create, PODS);
     let failure = outcome
         .failures
         .iter()
-        .find(|failure| failure.taken && failure.deed == create)?;
+        .find(|failure| failure.taken && failure.write == create)?;
     let (job, pod) = (snapshot.view().workload, &failure.object);
     let message = format!(
         "{job}: pod {pod} cannot be created, for there is one of that name that is not the job's; delete it"

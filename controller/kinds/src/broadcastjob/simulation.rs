@@ -445,7 +445,7 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
 /// A failure for which it is unknown whether the write was done.
 fn lost(action: &Action) -> Failure {
     Failure {
-        deed: action.deed(),
+        write: action.write(),
         namespace: "default".to_owned(),
         object: "job".to_owned(),
         message: "no answer".to_owned(),

@@ -8,7 +8,7 @@ use berth_api::v1beta1::broadcastjob::{
 };
 use berth_workload::objects::condition::number;
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Deed, Outcome, Plan, Verb};
+use berth_workload::plan::{Outcome, Plan, Verb, Write};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -153,12 +153,12 @@ fn begun(plan: &Plan, outcome: &Outcome) -> usize {
     let is_checked = !outcome
         .failures
         .iter()
-        .any(|failure| failure.deed.verb == Verb::Validate);
-    let create = Deed::of(Verb::Create, PODS);
+        .any(|failure| failure.write.verb == Verb::Validate);
+    let create = Write::of(Verb::Create, PODS);
     let failed: BTreeSet<&str> = outcome
         .failures
         .iter()
-        .filter(|f| f.deed == create)
+        .filter(|f| f.write == create)
         .map(|f| f.object.as_str())
         .collect();
     let steps = plan

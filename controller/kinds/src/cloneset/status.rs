@@ -7,7 +7,7 @@ use berth_workload::objects::condition::number;
 use berth_workload::objects::pod::availability;
 use berth_workload::objects::resource::{CLAIMS, PODS};
 use berth_workload::objects::selector::Selector;
-use berth_workload::plan::{Deed, Outcome, Verb};
+use berth_workload::plan::{Outcome, Verb, Write};
 use berth_workload::update::inplace::steps;
 use berth_workload::update::podset::history::Revisions;
 use berth_workload::update::revision;
@@ -95,14 +95,15 @@ fn failures(
     conditions: &mut Vec<CloneSetCondition>,
     now: Timestamp,
 ) {
-    let is_scale = |deed: Deed| match deed.verb {
+    let is_scale = |write: Write| match write.verb {
         Verb::Adopt => true,
-        Verb::Create | Verb::Delete => deed.is_for_pods(),
-        Verb::Patch => deed.resource == CLAIMS,
+        Verb::Create | Verb::Delete => write.is_for_pods(),
+        Verb::Patch => write.resource == CLAIMS,
         _ => false,
     };
-    let is_update =
-        |deed: Deed| deed.resource == PODS && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
+    let is_update = |write: Write| {
+        write.resource == PODS && matches!(write.verb, Verb::Patch | Verb::PatchStatus)
+    };
     let workload = snapshot.view().workload;
     for (type_, message) in [
         (condition::FAILED_SCALE, outcome.first(is_scale)),

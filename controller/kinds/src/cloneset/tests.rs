@@ -25,7 +25,7 @@ use std::sync::Arc;
 use berth_workload::objects::resource::{
     CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS,
 };
-use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
+use berth_workload::plan::{Action, Failure, Outcome, Plan, Verb, Write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     steps
         .flat_map(|step| &step.actions)
-        .map(|action| action.deed().to_string())
+        .map(|action| action.write().to_string())
         .collect()
 }
 
@@ -579,7 +579,7 @@ fn status_keeps_old_generation_until_revision_exists() {
         (1, 2)
     );
     let failure = Failure {
-        deed: Deed::of(Verb::Validate, POD_TEMPLATES),
+        write: Write::of(Verb::Validate, POD_TEMPLATES),
         namespace: "default".to_owned(),
         object: "web".to_owned(),
         message: "spec.containers[0].image: Required value".to_owned(),
@@ -634,27 +634,27 @@ fn scale_and_update_failures_have_own_conditions() {
         strategy("InPlaceIfPossible", json!({})),
     );
     let (snapshot, plan) = (world.snapshot(), world.plan());
-    for (deed, outdated, told) in [
-        (Deed::of(Verb::Create, PODS), false, Some("FailedScale")),
-        (Deed::of(Verb::Delete, PODS), false, Some("FailedScale")),
-        (Deed::of(Verb::Create, CLAIMS), false, Some("FailedScale")),
-        (Deed::of(Verb::Patch, CLAIMS), false, Some("FailedScale")),
-        (Deed::of(Verb::Delete, CLAIMS), false, Some("FailedScale")),
-        (Deed::of(Verb::Patch, PODS), false, Some("FailedUpdate")),
+    for (write, outdated, told) in [
+        (Write::of(Verb::Create, PODS), false, Some("FailedScale")),
+        (Write::of(Verb::Delete, PODS), false, Some("FailedScale")),
+        (Write::of(Verb::Create, CLAIMS), false, Some("FailedScale")),
+        (Write::of(Verb::Patch, CLAIMS), false, Some("FailedScale")),
+        (Write::of(Verb::Delete, CLAIMS), false, Some("FailedScale")),
+        (Write::of(Verb::Patch, PODS), false, Some("FailedUpdate")),
         (
-            Deed::of(Verb::PatchStatus, PODS),
+            Write::of(Verb::PatchStatus, PODS),
             false,
             Some("FailedUpdate"),
         ),
-        (Deed::of(Verb::Delete, PODS), true, None),
-        (Deed::of(Verb::Patch, PODS), true, None),
-        (Deed::of(Verb::Create, CONTROLLER_REVISIONS), false, None),
-        (Deed::of(Verb::Delete, CONTROLLER_REVISIONS), false, None),
-        (Deed::of(Verb::Create, IMAGE_PULL_JOBS), false, None),
-        (Deed::of(Verb::Patch, CLONE_SETS), false, None),
+        (Write::of(Verb::Delete, PODS), true, None),
+        (Write::of(Verb::Patch, PODS), true, None),
+        (Write::of(Verb::Create, CONTROLLER_REVISIONS), false, None),
+        (Write::of(Verb::Delete, CONTROLLER_REVISIONS), false, None),
+        (Write::of(Verb::Create, IMAGE_PULL_JOBS), false, None),
+        (Write::of(Verb::Patch, CLONE_SETS), false, None),
     ] {
         let failure = Failure {
-            deed,
+            write,
             namespace: "default".to_owned(),
             object: "web-a".to_owned(),
             message: "the server is asleep".to_owned(),
@@ -684,15 +684,15 @@ fn scale_and_update_failures_have_own_conditions() {
                 "the server is asleep".to_owned(),
             )
         });
-        assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");
+        assert_eq!(failed(&snapshot, &outcome), expected, "{write} {outdated}");
         // The condition stays while the write fails, and is removed when it does not.
         let status = super::status(&snapshot, &plan, &outcome, world.now());
         Arc::make_mut(&mut snapshot.set).status = status;
-        assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");
+        assert_eq!(failed(&snapshot, &outcome), expected, "{write} {outdated}");
         assert_eq!(
             failed(&snapshot, &Outcome::default()),
             None,
-            "{deed} {outdated}"
+            "{write} {outdated}"
         );
     }
 }
@@ -760,7 +760,7 @@ fn taken_revision_name_increments_collision_count() {
         let (taken, plan) = name(&snapshot);
         names.push(taken.clone());
         let failure = Failure {
-            deed: Deed::of(Verb::Create, CONTROLLER_REVISIONS),
+            write: Write::of(Verb::Create, CONTROLLER_REVISIONS),
             namespace: "default".to_owned(),
             object: taken.as_str().unwrap().to_owned(),
             message: "exists and has no controller".to_owned(),

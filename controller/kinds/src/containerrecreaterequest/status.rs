@@ -131,7 +131,7 @@ fn refused(snapshot: &Snapshot, outcome: &Outcome) -> Option<Blocked> {
     let message = format!(
         "ContainerRecreateRequest {}: {} {} was refused: {}",
         snapshot.name(),
-        failure.deed,
+        failure.write,
         failure.object,
         failure.message
     );

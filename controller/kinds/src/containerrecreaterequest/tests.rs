@@ -344,7 +344,7 @@ fn refused_write_sets_blocked_condition() {
     let seen = snapshot(&graceful, Some(pod("a")), Some(idle()));
     let plan = decide(&seen, now());
     let failure = Failure {
-        deed: plan.actions().next().unwrap().deed(),
+        write: plan.actions().next().unwrap().write(),
         namespace: "default".into(),
         object: "web".into(),
         message: "it is protected".into(),
@@ -468,7 +468,7 @@ fn pod_is_out_of_service_from_grace_period_to_end() {
     );
     // The write failed: the wait has not begun.
     let failure = Failure {
-        deed: plan.actions().next().unwrap().deed(),
+        write: plan.actions().next().unwrap().write(),
         namespace: "default".into(),
         object: "demo".into(),
         message: "no".into(),

@@ -65,7 +65,7 @@ impl Simulated for DaemonSetOwner {
             Action::ValidateTemplate { .. } | Action::Confirm { .. } => {
                 world.next();
             }
-            other => panic!("no DaemonSet writes {}", other.deed()),
+            other => panic!("no DaemonSet writes {}", other.write()),
         }
     }
 

@@ -48,7 +48,7 @@ pub fn status(
             .map(|failure| FailedImageStatus {
                 image_pull_job: failure.object.clone(),
                 name: String::new(),
-                message: format!("{}: {}", failure.deed, failure.message),
+                message: format!("{}: {}", failure.write, failure.message),
             }),
     );
     let (desired, completed) = (number(list.spec.images.len()), count(is_completed));

@@ -92,7 +92,7 @@ impl World {
                     resource: IMAGE_LIST_PULL_JOBS,
                     ..
                 } => self.deleted = true,
-                other => panic!("no list writes {}", other.deed()),
+                other => panic!("no list writes {}", other.write()),
             }
         }
         self.list.status = Some(status(&snapshot, &plan, &Outcome::default(), self.now));

@@ -312,7 +312,7 @@ impl World {
         let refuse = |target: &Target, code| {
             let message = format!("{code}");
             Err(Failure {
-                deed: action.deed(),
+                write: action.write(),
                 namespace: target.namespace.clone(),
                 object: target.name.clone(),
                 message,

@@ -8,7 +8,7 @@ use berth_workload::objects::condition::number;
 use berth_workload::objects::node::image::name;
 use berth_workload::objects::node::image::room::Full;
 use berth_workload::objects::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
-use berth_workload::plan::{Action, Deed, Outcome, Plan, Verb};
+use berth_workload::plan::{Action, Outcome, Plan, Verb, Write};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -101,7 +101,7 @@ fn begun(plan: &Plan, outcome: &Outcome) -> usize {
     let protected = !outcome
         .failures
         .iter()
-        .any(|failure| failure.deed == Deed::of(Verb::Patch, IMAGE_PULL_JOBS));
+        .any(|failure| failure.write == Write::of(Verb::Patch, IMAGE_PULL_JOBS));
     let failed: BTreeSet<&str> = outcome
         .failures
         .iter()
@@ -179,7 +179,7 @@ fn message(
     if let Some(failure) = outcome.failures.iter().find(|failure| failure.permanent) {
         text.push_str(&format!(
             "; {} {}: {}",
-            failure.deed, failure.object, failure.message
+            failure.write, failure.object, failure.message
         ));
     }
     text

@@ -79,7 +79,7 @@ pub(crate) fn write_pod(
                 .for_each(|condition| set_condition(pod, json!(condition)));
             Ok(())
         }
-        other => panic!("{} writes no pod", other.deed()),
+        other => panic!("{} writes no pod", other.write()),
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn write_revision(
             revisions.remove(&target.name);
             Ok(())
         }
-        other => panic!("{} writes no revision", other.deed()),
+        other => panic!("{} writes no revision", other.write()),
     }
 }
 

@@ -93,7 +93,7 @@ impl Claims {
                     claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
                 }
             }
-            other => panic!("{} is not about claims", other.deed()),
+            other => panic!("{} is not about claims", other.write()),
         }
     }
 

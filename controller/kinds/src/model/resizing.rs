@@ -41,7 +41,7 @@ pub(crate) fn refusal(action: &Action, refuses: &str) -> Option<Failure> {
         other => format!("admission webhook \"{other}\" denied the request"),
     };
     Some(Failure {
-        deed: action.deed(),
+        write: action.write(),
         namespace: target.namespace.clone(),
         object: target.name.clone(),
         message: format!("pods \"{}\" is forbidden: {message}", target.name),

@@ -247,7 +247,7 @@ impl<K: Simulated> World<K> {
             }
             _ => return false,
         };
-        assert_eq!(written, Ok(()), "{} was refused", action.deed());
+        assert_eq!(written, Ok(()), "{} was refused", action.write());
         true
     }
 
@@ -257,7 +257,7 @@ impl<K: Simulated> World<K> {
         let mut writes = 0;
         for _ in 0..300 {
             let plan = self.step();
-            let on_pods = |action: &&Action| action.deed().resource.kind == "Pod";
+            let on_pods = |action: &&Action| action.write().resource.kind == "Pod";
             writes += plan.actions().filter(on_pods).count();
             let before = self.pods.clone();
             K::run_nodes(self);

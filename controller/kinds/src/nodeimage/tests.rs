@@ -155,7 +155,7 @@ fn patch(snapshot: &Snapshot) -> Value {
 fn kinds(snapshot: &Snapshot) -> Vec<String> {
     actions(&decide(snapshot, now()))
         .iter()
-        .map(|action| action.deed().to_string())
+        .map(|action| action.write().to_string())
         .collect()
 }
 

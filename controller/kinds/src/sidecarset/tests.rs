@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use berth_workload::feature_gates::Gates;
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, PodPatch, Verb};
+use berth_workload::plan::{Action, Failure, Outcome, Plan, PodPatch, Verb, Write};
 use berth_workload::update::revision::Revision;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -482,7 +482,7 @@ fn hot_upgrade_fills_spare_then_empties_old_container() {
             events.collect::<Vec<_>>()
         };
         let failure = Failure::of_budget(
-            Deed::of(Verb::Patch, PODS),
+            Write::of(Verb::Patch, PODS),
             ("default", "pod"),
             "no".to_owned(),
         );

@@ -81,7 +81,7 @@ impl Simulated for StatefulSetOwner {
             }
             | Action::PatchClaim { .. } => world.claims.write(action),
             Action::ValidateTemplate { .. } | Action::Confirm { .. } => {}
-            other => panic!("no StatefulSet writes {}", other.deed()),
+            other => panic!("no StatefulSet writes {}", other.write()),
         }
     }
 
@@ -225,7 +225,7 @@ impl World {
 /// The plan's writes to pods and claims, each as a word and a name.
 pub(super) fn told(plan: &Plan) -> Vec<String> {
     let of = |action: &Action| {
-        let verb = action.deed();
+        let verb = action.write();
         let name = match action {
             Action::CreatePod { body } => body.value()["metadata"]["name"]
                 .as_str()

@@ -7,7 +7,7 @@ use berth_workload::objects::condition::number;
 use berth_workload::objects::pod::{Pod, availability};
 use berth_workload::objects::resource::{CLAIMS, PODS};
 use berth_workload::objects::selector::Selector;
-use berth_workload::plan::{Deed, Outcome, Verb};
+use berth_workload::plan::{Outcome, Verb, Write};
 use berth_workload::update::inplace::steps;
 use berth_workload::update::podset::history::Revisions;
 use berth_workload::update::revision::{self, REVISION_LABEL};
@@ -82,15 +82,15 @@ fn failures(
     conditions: &mut Vec<StatefulSetCondition>,
     now: Timestamp,
 ) {
-    let is_creation = |deed: Deed| match deed.verb {
+    let is_creation = |write: Write| match write.verb {
         Verb::Adopt => true,
-        Verb::Create => deed.is_for_pods(),
+        Verb::Create => write.is_for_pods(),
         _ => false,
     };
-    let is_update = |deed: Deed| {
-        let pods = deed.resource == PODS
-            && matches!(deed.verb, Verb::Patch | Verb::PatchStatus | Verb::Delete);
-        pods || deed == Deed::of(Verb::Patch, CLAIMS)
+    let is_update = |write: Write| {
+        let pods = write.resource == PODS
+            && matches!(write.verb, Verb::Patch | Verb::PatchStatus | Verb::Delete);
+        pods || write == Write::of(Verb::Patch, CLAIMS)
     };
     let workload = snapshot.view().workload;
     let sides = [

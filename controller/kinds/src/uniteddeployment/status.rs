@@ -186,7 +186,7 @@ fn progress(
 ) {
     let is_of_subsets = |resource| resource != PODS && resource != CONTROLLER_REVISIONS;
     let failed = |verbs: &[Verb]| {
-        outcome.first(|deed| verbs.contains(&deed.verb) && is_of_subsets(deed.resource))
+        outcome.first(|write| verbs.contains(&write.verb) && is_of_subsets(write.resource))
     };
     let conditions = &mut status.conditions;
     match failed(&[Verb::Create, Verb::Delete]) {
@@ -281,7 +281,7 @@ fn blocked(
             "Refused",
             format!(
                 "UnitedDeployment {name}: {} {}: {}{remedy}",
-                failure.deed, failure.object, failure.message
+                failure.write, failure.object, failure.message
             ),
         ))
     };

@@ -3,7 +3,7 @@
 use berth_workload::plan::{Failure, Verb};
 use serde::Deserialize;
 
-use super::write::{JSON_PATCH, Kind, Write};
+use super::request::{JSON_PATCH, Kind, Request};
 use crate::client::Failed;
 use crate::expectations::Ticket;
 use crate::object::{CONFIG_MAPS, CONTROLLER_REVISIONS};
@@ -23,11 +23,11 @@ struct Meta {
 }
 
 /// Whether the read object is the expected one and is not being deleted.
-pub(super) fn confirmed(write: &Write, body: &[u8]) -> Result<(), Failed> {
+pub(super) fn confirmed(request: &Request, body: &[u8]) -> Result<(), Failed> {
     let conflict = |message| Err(refused("Conflict", message));
-    let (kind, name) = (write.deed.resource.kind, &write.name);
+    let (kind, name) = (request.write.resource.kind, &request.name);
     match serde_json::from_slice::<Written>(body) {
-        Ok(Written { metadata }) if metadata.uid != write.uid => conflict(replaced(write)),
+        Ok(Written { metadata }) if metadata.uid != request.uid => conflict(replaced(request)),
         Ok(Written { metadata }) if metadata.deletion_timestamp.is_some() => {
             conflict(format!("{kind} {name:?} is being deleted"))
         }
@@ -47,18 +47,18 @@ fn refused(reason: &str, message: String) -> Failed {
     }
 }
 
-fn replaced(write: &Write) -> String {
+fn replaced(request: &Request) -> String {
     format!(
         "{} {:?} is another object now, not the one with the uid {}",
-        write.deed.resource.kind, write.name, write.uid
+        request.write.resource.kind, request.name, request.uid
     )
 }
 
 /// Confirms the expectation with the server's answer.
-pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
+pub(super) fn settle(request: &Request, ticket: Option<Ticket>, body: &[u8]) {
     let Some(ticket) = ticket else { return };
-    if matches!(write.kind, Kind::Delete | Kind::Evict) {
-        return ticket.deleted(&write.uid);
+    if matches!(request.kind, Kind::Delete | Kind::Evict) {
+        return ticket.deleted(&request.uid);
     }
     match serde_json::from_slice::<Written>(body) {
         Ok(Written {
@@ -71,7 +71,7 @@ pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
         }) => ticket.written(&uid, &resource_version),
         // The ticket is dropped, so that the write is in doubt until the object is read.
         Err(error) => {
-            tracing::warn!(action = %write.deed, object = write.name, %error, "the answer names no object")
+            tracing::warn!(action = %request.write, object = request.name, %error, "the answer names no object")
         }
     }
 }
@@ -105,10 +105,10 @@ struct Reference {
 
 /// Handles an answer that the object to create exists already. That is success if it has the same
 /// owner, because an earlier answer was lost.
-pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
-    let (kind, name) = (write.deed.resource.kind, &write.name);
+pub(super) fn existing(request: &Request, object: &Existing) -> Result<(), Failed> {
+    let (kind, name) = (request.write.resource.kind, &request.name);
     let owner = controller(object);
-    let wanted = Existing::deserialize(&write.body).unwrap_or_default();
+    let wanted = Existing::deserialize(&request.body).unwrap_or_default();
     if owner.is_none() || owner != controller(&wanted) {
         let uid = owner.map(|(_, _, uid)| uid);
         let message = format!(
@@ -162,10 +162,10 @@ pub(super) fn is_of_budget(failed: &Failed) -> bool {
 }
 
 /// A failure in the form of a plan's outcome.
-pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
-    let taken = write.kind == Kind::Create && failed.reason == TAKEN;
+pub(super) fn failure(request: &Request, failed: Failed) -> Failure {
+    let taken = request.kind == Kind::Create && failed.reason == TAKEN;
     let (mut code, mut message) = (failed.code, failed.message);
-    let is_replaced = write.kind == Kind::Patch
+    let is_replaced = request.kind == Kind::Patch
         && failed
             .causes
             .iter()
@@ -173,8 +173,8 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     if is_replaced {
         // The server reports a wrong uid in a patch as an attempt to change the uid.
         code = 409;
-        message = replaced(write);
-    } else if write.kind == Kind::DryRun && !failed.causes.is_empty() {
+        message = replaced(request);
+    } else if request.kind == Kind::DryRun && !failed.causes.is_empty() {
         message = template_errors(&failed.causes);
     }
     let passes =
@@ -182,27 +182,27 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     // The patch first tests the ConfigMap's owner. A wrong owner is the earlier pod of this name,
     // whose ConfigMap is not collected yet.
     let is_of_another =
-        code == 422 && write.deed.resource == CONFIG_MAPS && write.content == JSON_PATCH;
+        code == 422 && request.write.resource == CONFIG_MAPS && request.content == JSON_PATCH;
     // When a disruption budget will allow the eviction is unknown. The caller decides when to try
     // again.
-    let is_protected = write.kind == Kind::Evict
+    let is_protected = request.kind == Kind::Evict
         && (code == 429 || message.contains("more than one PodDisruptionBudget"));
     let permanent = (matches!(code, 400 | 403 | 422) && !passes && !is_of_another) || is_protected;
     // The next decision gives the revision another name, so that the conflict is no failure.
-    let is_renamed = taken && write.deed.resource == CONTROLLER_REVISIONS;
+    let is_renamed = taken && request.write.resource == CONTROLLER_REVISIONS;
     let outdated = is_of_another
         || is_renamed
         || matches!(code, 404 | 409)
-            && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
-    let infeasible = write.deed.verb == Verb::Resize
+            && !matches!(request.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
+    let infeasible = request.write.verb == Verb::Resize
         && code == 403
         && failed
             .causes
             .iter()
             .any(|(type_, _)| INFEASIBLE.contains(&&**type_));
-    let (namespace, object) = (write.namespace.clone(), write.name.clone());
+    let (namespace, object) = (request.namespace.clone(), request.name.clone());
     Failure {
-        deed: write.deed,
+        write: request.write,
         namespace,
         object,
         message,

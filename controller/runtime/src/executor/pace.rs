@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use berth_workload::plan::Deed;
+use berth_workload::plan::Write;
 use tokio::time::Instant;
 
 /// The time that an idle server takes for an answer, by kind of write: the minimum of the last ten
 /// to twenty minutes. A slow webhook is always slow, and is no queue.
 #[derive(Debug, Default)]
-pub(super) struct Pace(HashMap<Deed, Least>);
+pub(super) struct Pace(HashMap<Write, Least>);
 
 #[derive(Debug)]
 struct Least {
@@ -24,8 +24,8 @@ const TERM: Duration = Duration::from_secs(600);
 impl Pace {
     /// Notes how long an answer took, and returns the share of that time that was waiting: 0 for
     /// none, towards 1 for nearly all.
-    pub(super) fn answered(&mut self, deed: Deed, took: Duration, now: Instant) -> f64 {
-        let least = self.0.entry(deed).or_insert(Least {
+    pub(super) fn answered(&mut self, write: Write, took: Duration, now: Instant) -> f64 {
+        let least = self.0.entry(write).or_insert(Least {
             now: took,
             before: took,
             since: now,

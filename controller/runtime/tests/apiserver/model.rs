@@ -160,7 +160,7 @@ impl Both {
         let (action, name, now) = (self.action(), self.name(), json!(Timestamp::now()));
         let action = action(self, &name);
         let story = format!("{story}, {action:?}");
-        let shelf = if action.deed().resource == PODS {
+        let shelf = if action.write().resource == PODS {
             &mut self.pods
         } else {
             &mut self.revisions
@@ -181,7 +181,7 @@ impl Both {
         shelf.compare(&name, before.as_ref(), real.as_ref(), &story);
         *self
             .outcomes
-            .entry((action.deed().to_string(), modelled.err().unwrap_or(0)))
+            .entry((action.write().to_string(), modelled.err().unwrap_or(0)))
             .or_default() += 1;
     }
 
@@ -434,7 +434,7 @@ fn foreseen() -> impl Iterator<Item = Outcome> {
     ]
     .map(|kind| (kind, 422));
     met.chain(refused)
-        .map(|(deed, code)| (deed.to_owned(), code))
+        .map(|(kind, code)| (kind.to_owned(), code))
 }
 
 /// The executor's result: an object that is gone already, or exists with the same owner, counts as
@@ -451,8 +451,8 @@ fn expected(
         .is_some_and(|metadata| metadata["deletionTimestamp"].is_null() && is_owned(metadata));
     match modelled {
         Ok(()) => 0,
-        Err(404) if action.deed().verb == Verb::Delete => 0,
-        Err(409) if action.deed().verb == Verb::Create && lives => 0,
+        Err(404) if action.write().verb == Verb::Delete => 0,
+        Err(409) if action.write().verb == Verb::Create && lives => 0,
         Err(code) => code,
     }
 }

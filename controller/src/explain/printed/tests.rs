@@ -1,5 +1,5 @@
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Action, Deed, Target, Verb};
+use berth_workload::plan::{Action, Target, Verb, Write};
 use serde_json::json;
 
 use super::*;
@@ -43,7 +43,7 @@ fn plan(pods: &[&str], all: &[(&str, &str)]) -> Plan {
 
 fn held(pod: &str) -> Failure {
     Failure::of_budget(
-        Deed::of(Verb::Delete, PODS),
+        Write::of(Verb::Delete, PODS),
         ("default", pod),
         REFUSAL.to_owned(),
     )

@@ -1,5 +1,5 @@
 use berth_workload::objects::resource::DEPLOYMENTS;
-use berth_workload::plan::{Deed, Target};
+use berth_workload::plan::{Target, Write};
 use serde_json::json;
 
 use super::*;
@@ -31,7 +31,7 @@ fn plan(names: &[&str], version: &str) -> Plan {
 fn refused_write_waits_a_minute_and_others_go_on() {
     let (refused, begin) = (Refused::default(), Instant::now());
     let failure = |object: &str, permanent: bool| Failure {
-        deed: Deed::of(Verb::Patch, DEPLOYMENTS),
+        write: Write::of(Verb::Patch, DEPLOYMENTS),
         namespace: "default".to_owned(),
         object: object.to_owned(),
         message: "no".to_owned(),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::cause::{self, Cause, DETAIL, Grade, NAMED, without_names};
 use crate::objects::pod::Metadata;
 use crate::objects::resource::{CLAIMS, IMAGE_PULL_JOBS, PODS};
-use crate::plan::{Action, Deed, Failure, Plan, Verb};
+use crate::plan::{Action, Failure, Plan, Verb, Write};
 use crate::update::inplace::resize;
 use crate::update::podset::WorkloadView;
 use crate::update::revision::{self, REVISION_LABEL};
@@ -38,7 +38,7 @@ pub(super) fn causes(
         let Some(words) = words(view, plan, failure) else {
             continue;
         };
-        let (object, answer) = match failure.deed.verb {
+        let (object, answer) = match failure.write.verb {
             // The controller uses another name for each try, so that a user would not find a pod of
             // this name.
             Verb::Create => ("", without_names(&failure.message, view.workload.name())),
@@ -93,7 +93,7 @@ fn words(view: &WorkloadView<'_>, plan: &Plan, failure: &Failure) -> Option<Word
     if !failure.permanent && !quota {
         return None;
     }
-    let kind = match failure.deed.resource {
+    let kind = match failure.write.resource {
         PODS => "pod",
         CLAIMS => "claim",
         other => other.kind,
@@ -105,7 +105,7 @@ fn words(view: &WorkloadView<'_>, plan: &Plan, failure: &Failure) -> Option<Word
         done,
         remedy: remedy.to_owned(),
     };
-    let mut words = match failure.deed.verb {
+    let mut words = match failure.write.verb {
         _ if failure.is_of_budget() => Words {
             grade: Grade::Waiting,
             ..words("NoBudget", "", "")
@@ -115,7 +115,7 @@ fn words(view: &WorkloadView<'_>, plan: &Plan, failure: &Failure) -> Option<Word
             ..words("TemplateRefused", "", "correct the field")
         },
         // A missing predownload blocks nothing.
-        _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
+        _ if failure.write.resource == IMAGE_PULL_JOBS => return None,
         // A ResourceQuota counts a pod's requests after the resize.
         Verb::Resize if quota => words(
             "UpdateRefused",
@@ -128,7 +128,7 @@ fn words(view: &WorkloadView<'_>, plan: &Plan, failure: &Failure) -> Option<Word
             "be created",
             "raise the ResourceQuota, or ask for less",
         ),
-        Verb::Create if failure.deed.resource == CLAIMS => words(
+        Verb::Create if failure.write.resource == CLAIMS => words(
             "CreateRefused",
             "be created",
             "change spec.volumeClaimTemplates, or what refuses it",
@@ -175,7 +175,7 @@ fn remedy_of_old_revision(
     };
     let pods = plan
         .actions()
-        .filter(|_| failure.deed == Deed::of(Verb::Create, PODS))
+        .filter(|_| failure.write == Write::of(Verb::Create, PODS))
         .filter_map(read);
     let label = pods
         .into_iter()

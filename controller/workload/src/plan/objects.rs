@@ -142,12 +142,12 @@ impl Action {
                 return None;
             }
             Self::CreateRevision { body } | Self::CreateClaim { body } => {
-                return read(self.deed().resource.kind, body);
+                return read(self.write().resource.kind, body);
             }
-            Self::Create { body, .. } => return new(self.deed().resource.kind, body),
+            Self::Create { body, .. } => return new(self.write().resource.kind, body),
             _ => {}
         }
-        let kind = self.deed().resource.kind;
+        let kind = self.write().resource.kind;
         self.target()
             .map(|target| (kind, target.namespace.clone(), target.name.clone()))
     }

@@ -1,6 +1,6 @@
 //! The result of a plan.
 
-use super::Deed;
+use super::Write;
 
 /// The result of a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// The operation.
-    pub deed: Deed,
+    pub write: Write,
     /// The object's namespace, empty for cluster-scoped objects.
     pub namespace: String,
     /// The object's name.
@@ -37,10 +37,10 @@ pub struct Failure {
 
 impl Failure {
     /// The refusal of a pod budget: nothing was written.
-    pub fn of_budget(deed: Deed, (namespace, object): (&str, &str), message: String) -> Self {
+    pub fn of_budget(write: Write, (namespace, object): (&str, &str), message: String) -> Self {
         let (namespace, object) = (namespace.to_owned(), object.to_owned());
         Self {
-            deed,
+            write,
             namespace,
             object,
             message,
@@ -66,12 +66,12 @@ impl Outcome {
 
     /// The server's message about the first failed action among these, without failures because of
     /// a changed object.
-    pub fn first(&self, is_ours: impl Fn(Deed) -> bool) -> Option<String> {
+    pub fn first(&self, is_ours: impl Fn(Write) -> bool) -> Option<String> {
         let mut told = self
             .failures
             .iter()
             .filter(|failure| !failure.outdated && !failure.is_of_budget());
-        told.find(|failure| is_ours(failure.deed))
+        told.find(|failure| is_ours(failure.write))
             .map(|failure| failure.message.clone())
     }
 }

@@ -24,7 +24,7 @@ const KUBELET: Component = Component::Kubelet(1);
 
 /// A write, without the parts that differ from run to run.
 #[derive(Debug, Clone, PartialEq)]
-struct Deed {
+struct ComparedWrite {
     /// Method, resource, and the name of an existing object.
     what: String,
     labels: BTreeMap<String, Value>,
@@ -90,7 +90,7 @@ async fn compare_each<'a>(
         }
         world.cluster.pause(KUBELET)?;
         let told = explain(world, object).await?;
-        let did = first_deeds(world).await?;
+        let did = first_writes(world).await?;
         world.cluster.resume(KUBELET)?;
         let stages = stages(&told)?;
         follows(&stages, &did).with_context(|| format!("explained: {told:#}\ndone: {did:#?}"))?;
@@ -123,10 +123,10 @@ async fn explain(world: &World, ([kind, name], namespace): ([&str; 2], &str)) ->
 
 /// Begins a life, and returns its writes until it is killed, or has nothing to do while the node is
 /// paused.
-async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
+async fn first_writes(world: &World) -> Result<Vec<ComparedWrite>> {
     let life = world.controller.ledger().life() + 1;
     world.controller.one_life().await;
-    let quiet = async || -> Result<Vec<Deed>> {
+    let quiet = async || -> Result<Vec<ComparedWrite>> {
         while world.controller.ledger().life() < life || !run::is_quiet(&world.controller) {
             sleep(Duration::from_millis(20)).await;
             world.controller.check()?;
@@ -136,7 +136,7 @@ async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
             .entries()
             .iter()
             .filter(|entry| entry.life == life)
-            .filter_map(Deed::done)
+            .filter_map(ComparedWrite::done)
             .collect())
     };
     let did = quiet().await?;
@@ -149,7 +149,7 @@ async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
 }
 
 /// The stages of a plan that write something.
-fn stages(plan: &Value) -> Result<Vec<Vec<Deed>>> {
+fn stages(plan: &Value) -> Result<Vec<Vec<ComparedWrite>>> {
     let list = |value: &Value, field: &str| {
         value[field]
             .as_array()
@@ -158,17 +158,21 @@ fn stages(plan: &Value) -> Result<Vec<Vec<Deed>>> {
     };
     let mut stages = Vec::new();
     for stage in list(plan, "stages")? {
-        let mut deeds = Vec::new();
+        let mut writes = Vec::new();
         for step in list(&stage, "steps")? {
-            deeds.extend(list(&step, "actions")?.iter().filter_map(Deed::planned));
+            writes.extend(
+                list(&step, "actions")?
+                    .iter()
+                    .filter_map(ComparedWrite::planned),
+            );
         }
-        stages.extend((!deeds.is_empty()).then_some(deeds));
+        stages.extend((!writes.is_empty()).then_some(writes));
     }
     Ok(stages)
 }
 
 /// Checks the writes stage by stage, as far as the controller came.
-fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
+fn follows(stages: &[Vec<ComparedWrite>], did: &[ComparedWrite]) -> Result<()> {
     ensure!(
         stages.is_empty() == did.is_empty(),
         "one of them has nothing to do"
@@ -177,19 +181,21 @@ fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
     for stage in stages {
         let mut open = stage.clone();
         while !open.is_empty() {
-            let Some(deed) = did.next() else {
+            let Some(write) = did.next() else {
                 return Ok(());
             };
-            let planned = open.iter().position(|planned| planned == deed);
-            open.swap_remove(planned.with_context(|| format!("this was not explained: {deed:?}"))?);
+            let planned = open.iter().position(|planned| planned == write);
+            open.swap_remove(
+                planned.with_context(|| format!("this was not explained: {write:?}"))?,
+            );
         }
     }
     Ok(())
 }
 
-impl Deed {
+impl ComparedWrite {
     /// A write that was carried out, except of the workload's status, which is no part of a plan.
-    fn done(entry: &Entry) -> Option<Deed> {
+    fn done(entry: &Entry) -> Option<ComparedWrite> {
         let ours =
             ["pods", "pods/status", "controllerrevisions"].contains(&entry.write.resource.as_str());
         let containers = entry.body["spec"]["containers"]
@@ -201,8 +207,8 @@ impl Deed {
             .collect();
         let conditions = &entry.body["status"]["conditions"];
         ours.then(|| match entry.write.method {
-            Method::POST => Deed::creation(&entry.write.resource, &entry.body),
-            _ => Deed::of(
+            Method::POST => ComparedWrite::creation(&entry.write.resource, &entry.body),
+            _ => ComparedWrite::of(
                 &entry.write.to_string(),
                 &entry.body["metadata"]["labels"],
                 images,
@@ -212,11 +218,11 @@ impl Deed {
     }
 
     /// The write of a plan's action; `None` for an action that writes nothing.
-    fn planned(action: &Value) -> Option<Deed> {
+    fn planned(action: &Value) -> Option<ComparedWrite> {
         let (kind, action) = action.as_object()?.iter().next()?;
         let (name, patch) = (text(&action["target"]["name"]), &action["patch"]);
         let simple = |what: &str| {
-            Deed::of(
+            ComparedWrite::of(
                 &format!("{what} {name}"),
                 &Value::Null,
                 BTreeMap::new(),
@@ -224,12 +230,15 @@ impl Deed {
             )
         };
         match kind.as_str() {
-            "CreatePod" => Some(Deed::creation("pods", &action["body"])),
-            "CreateRevision" => Some(Deed::creation("controllerrevisions", &action["body"])),
+            "CreatePod" => Some(ComparedWrite::creation("pods", &action["body"])),
+            "CreateRevision" => Some(ComparedWrite::creation(
+                "controllerrevisions",
+                &action["body"],
+            )),
             "DeletePod" => Some(simple("DELETE pods")),
             "DeleteRevision" => Some(simple("DELETE controllerrevisions")),
             "RenumberRevision" => Some(simple("PATCH controllerrevisions")),
-            "PatchPod" => Some(Deed::of(
+            "PatchPod" => Some(ComparedWrite::of(
                 &format!("PATCH pods {name}"),
                 &patch["labels"],
                 map(&patch["images"]),
@@ -237,7 +246,7 @@ impl Deed {
             )),
             "PatchPodStatus" => {
                 let what = format!("PATCH pods/status {name}");
-                Some(Deed::of(
+                Some(ComparedWrite::of(
                     &what,
                     &patch["labels"],
                     BTreeMap::new(),
@@ -249,12 +258,12 @@ impl Deed {
     }
 
     /// Names of new pods are generated; their revision is not.
-    fn creation(resource: &str, body: &Value) -> Deed {
+    fn creation(resource: &str, body: &Value) -> ComparedWrite {
         let mut labels = map(&body["metadata"]["labels"]);
         labels.remove(label::CLONESET_INSTANCE_ID);
-        Deed {
+        ComparedWrite {
             labels,
-            ..Deed::of(
+            ..ComparedWrite::of(
                 &format!("POST {resource}"),
                 &Value::Null,
                 BTreeMap::new(),
@@ -263,12 +272,17 @@ impl Deed {
         }
     }
 
-    fn of(what: &str, labels: &Value, images: BTreeMap<String, Value>, conditions: &Value) -> Deed {
+    fn of(
+        what: &str,
+        labels: &Value,
+        images: BTreeMap<String, Value>,
+        conditions: &Value,
+    ) -> ComparedWrite {
         let conditions = conditions.as_array().into_iter().flatten();
         let conditions = conditions
             .map(|c| (text(&c["type"]), c["status"].clone()))
             .collect();
-        Deed {
+        ComparedWrite {
             what: what.to_owned(),
             labels: map(labels),
             images,

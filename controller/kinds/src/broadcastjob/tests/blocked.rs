@@ -2,7 +2,7 @@
 
 use berth_api::v1beta1::broadcastjob::phase;
 use berth_workload::objects::resource::{POD_TEMPLATES, PODS};
-use berth_workload::plan::{Deed, Failure, Verb};
+use berth_workload::plan::{Failure, Verb, Write};
 use berth_workload::update::podset::Unreadable;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn refusal(verb: Verb, code: u16) -> Failure {
     };
     let message = "admission webhook denied it".to_owned();
     Failure {
-        deed: Deed::of(verb, resource),
+        write: Write::of(verb, resource),
         namespace: "default".to_owned(),
         object: String::new(),
         message,

@@ -32,7 +32,7 @@ fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     steps
         .flat_map(|step| &step.actions)
-        .map(|action| action.deed().to_string())
+        .map(|action| action.write().to_string())
         .collect()
 }
 
@@ -183,7 +183,7 @@ fn empty_selector_or_creation_time_adopts_nothing() {
 #[test]
 fn refused_adoption_is_reported_and_delays_no_pod() {
     use super::super::{decide, status};
-    use berth_workload::plan::{Deed, Failure, Outcome, Verb};
+    use berth_workload::plan::{Failure, Outcome, Verb, Write};
     let mut world = left(1);
     world.step();
     Arc::make_mut(&mut world.set).spec.replicas = Some(2);
@@ -191,7 +191,7 @@ fn refused_adoption_is_reported_and_delays_no_pod() {
     let plan = decide(&snapshot, now);
     assert!(kinds(&plan).contains(&"CreatePod".to_owned()), "{plan:#?}");
     let failure = Failure {
-        deed: Deed::of(Verb::Adopt, PODS),
+        write: Write::of(Verb::Adopt, PODS),
         namespace: "default".to_owned(),
         object: "web-a".to_owned(),
         message: "denied".to_owned(),

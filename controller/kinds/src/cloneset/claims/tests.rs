@@ -30,7 +30,7 @@ fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     steps
         .flat_map(|step| &step.actions)
-        .map(|action| action.deed().to_string())
+        .map(|action| action.write().to_string())
         .collect()
 }
 

@@ -430,7 +430,7 @@ impl Views {
     /// The stored object for a write.
     fn meets(&mut self, action: &Action) -> Found {
         let world = &mut self.world;
-        let objects = match action.deed().resource.kind {
+        let objects = match action.write().resource.kind {
             "ControllerRevision" => &mut world.revisions,
             "PersistentVolumeClaim" => world.claims.stored(),
             _ => &mut world.pods,

@@ -87,7 +87,7 @@ impl World {
                     .map(|key| (key.clone(), json!("true")))
                     .collect();
             }
-            other => panic!("no CloneSet writes {}", other.deed()),
+            other => panic!("no CloneSet writes {}", other.write()),
         }
     }
 }
@@ -102,5 +102,5 @@ pub(super) fn told(action: &Action) -> String {
     let name = object["target"]["name"]
         .as_str()
         .or(object["body"]["metadata"]["name"].as_str());
-    format!("{} {}", action.deed(), name.unwrap_or_default())
+    format!("{} {}", action.write(), name.unwrap_or_default())
 }

@@ -8,7 +8,7 @@ use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::CloneSetCondition;
 use berth_workload::blocked;
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Deed, Failure, Outcome, Plan, Refusal, Verb};
+use berth_workload::plan::{Failure, Outcome, Plan, Refusal, Verb, Write};
 use berth_workload::update::revision::REVISION_LABEL;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -468,7 +468,7 @@ fn refused_write_sets_blocked_and_failed_scale() {
     );
     let quota = |pod: &str, used: u8| Outcome {
         failures: vec![Failure {
-            deed: Deed::of(Verb::Create, PODS),
+            write: Write::of(Verb::Create, PODS),
             namespace: "default".to_owned(),
             object: pod.to_owned(),
             message: format!("pods \"{pod}\" is forbidden: exceeded quota: few, used: pods={used}"),

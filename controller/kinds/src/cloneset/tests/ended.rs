@@ -38,7 +38,7 @@ fn claims(world: &World) -> BTreeSet<String> {
 /// Verbs and kinds of a plan's writes.
 fn writes(plan: &Plan) -> Vec<String> {
     plan.actions()
-        .map(|action| action.deed().to_string())
+        .map(|action| action.write().to_string())
         .collect()
 }
 

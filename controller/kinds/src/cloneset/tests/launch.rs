@@ -122,7 +122,7 @@ fn three_writes_and_the_first_two_may_be_repeated() {
     world.step();
     // The pod's gates open in the same step, before.
     let gates = world.plan().stages[0].steps[0].actions[0].clone();
-    assert_eq!(gates.deed().to_string(), "PatchPodStatus");
+    assert_eq!(gates.write().to_string(), "PatchPodStatus");
     world.write_some(&[gates]);
     let plan = world.plan();
     let stage = plan

@@ -33,7 +33,7 @@ fn patched(plan: &Plan) -> Vec<String> {
 fn count(plan: &Plan, kind: &str) -> usize {
     let actions = plan.actions();
     actions
-        .filter(|action| action.deed().to_string() == kind)
+        .filter(|action| action.write().to_string() == kind)
         .count()
 }
 

@@ -52,7 +52,7 @@ fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     steps
         .flat_map(|step| &step.actions)
-        .map(|action| action.deed().to_string())
+        .map(|action| action.write().to_string())
         .collect()
 }
 
@@ -89,7 +89,7 @@ fn new_revision_gets_one_pull_job_for_each_image() {
         .unwrap()
         .actions
         .iter()
-        .map(|action| action.deed().to_string());
+        .map(|action| action.write().to_string());
     assert_eq!(
         actions.collect::<Vec<_>>(),
         ["CreateImagePullJob", "PatchControllerRevision"]

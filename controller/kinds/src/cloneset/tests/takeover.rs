@@ -163,7 +163,7 @@ fn patches(world: &World) -> Vec<PodPatch> {
     let actions = plan.actions();
     let patches = actions.map(|action| match action {
         Action::PatchPod { patch, .. } => patch.clone(),
-        other => panic!("{} is not to be written", other.deed()),
+        other => panic!("{} is not to be written", other.write()),
     });
     patches.collect()
 }

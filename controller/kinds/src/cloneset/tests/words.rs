@@ -1,7 +1,7 @@
 //! The messages of plans and statuses for users.
 
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Deed, Verb};
+use berth_workload::plan::{Verb, Write};
 
 use super::*;
 
@@ -137,7 +137,7 @@ fn reworded_failure_keeps_its_start_time() {
     let plan = world.plan();
     let fails = |message: &str| Outcome {
         failures: vec![Failure {
-            deed: Deed::of(Verb::Create, PODS),
+            write: Write::of(Verb::Create, PODS),
             namespace: "default".to_owned(),
             object: "web-a".to_owned(),
             message: message.to_owned(),

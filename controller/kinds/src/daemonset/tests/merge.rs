@@ -27,7 +27,7 @@ fn writes(plan: &Plan) -> Vec<String> {
             format!("{} is {label}", target.name)
         }
         Action::DeleteRevision { target } => format!("deletes {}", target.name),
-        other => other.deed().to_string(),
+        other => other.write().to_string(),
     };
     plan.actions().map(of).collect()
 }

@@ -6,7 +6,7 @@ mod lost;
 mod model;
 
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
+use berth_workload::plan::{Action, Failure, Outcome, Plan, Verb, Write};
 use serde_json::{Value, json};
 
 use super::super::names::{HASH, HASH_WITHOUT_IMAGE, REPAIRING};
@@ -619,7 +619,7 @@ fn refused_deletion_delays_no_other_pod() {
         &Outcome::default(),
     );
     let failure = |permanent| Failure {
-        deed: Deed::of(Verb::Evict, PODS),
+        write: Write::of(Verb::Evict, PODS),
         namespace: "default".to_owned(),
         object: "a".to_owned(),
         message: "Cannot evict pod as it would violate the pod's disruption budget.".to_owned(),

@@ -39,7 +39,7 @@ fn of_budgets(snapshot: &Snapshot, outcome: &Outcome) -> Option<(&'static str, S
     let held = outcome
         .failures
         .iter()
-        .filter(|failure| failure.is_of_budget() && failure.deed.verb == Verb::Patch);
+        .filter(|failure| failure.is_of_budget() && failure.write.verb == Verb::Patch);
     let held = held.map(
         |Failure {
              namespace,

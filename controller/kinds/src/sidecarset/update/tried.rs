@@ -1,10 +1,10 @@
 //! The outcome of the steps of a plan.
 
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Step, Target, Verb};
+use berth_workload::plan::{Action, Failure, Outcome, Plan, Step, Target, Verb, Write};
 
 /// The writes that update and replace pods, and that end a hot upgrade.
-const DEEDS: [Deed; 2] = [Deed::of(Verb::Patch, PODS), Deed::of(Verb::Evict, PODS)];
+const WRITES: [Write; 2] = [Write::of(Verb::Patch, PODS), Write::of(Verb::Evict, PODS)];
 
 /// The failure of a pod's change. Pods of several namespaces may have the same name, and one pod
 /// may be written in several ways.
@@ -13,7 +13,7 @@ pub(in crate::sidecarset) fn failure<'a>(
     target: &Target,
 ) -> Option<&'a Failure> {
     let is_its = |failure: &&Failure| {
-        DEEDS.contains(&failure.deed)
+        WRITES.contains(&failure.write)
             && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
     };
     outcome.failures.iter().find(is_its)
@@ -34,8 +34,13 @@ pub(in crate::sidecarset) fn tried_steps<'a>(
     let mut needed = before
         .flat_map(|stage| &stage.steps)
         .flat_map(|step| &step.actions)
-        .map(Action::deed);
-    if needed.any(|deed| outcome.failures.iter().any(|failure| failure.deed == deed)) {
+        .map(Action::write);
+    if needed.any(|write| {
+        outcome
+            .failures
+            .iter()
+            .any(|failure| failure.write == write)
+    }) {
         return Vec::new();
     }
     plan.stages

@@ -5,7 +5,7 @@ use berth_workload::blocked::{Cause, Grade};
 use berth_workload::objects::ordinals::ordinal_of;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::CLAIMS;
-use berth_workload::plan::{Deed, Failure, Outcome, Verb};
+use berth_workload::plan::{Failure, Outcome, Verb, Write};
 use berth_workload::update::revision::{self, REVISION_LABEL};
 use jiff::Timestamp;
 
@@ -126,7 +126,7 @@ pub(super) fn refused(
 /// in the failure shows it.
 fn is_of_class(failure: &Failure) -> bool {
     let message = failure.message.to_lowercase();
-    failure.deed == Deed::of(Verb::Patch, CLAIMS)
+    failure.write == Write::of(Verb::Patch, CLAIMS)
         && matches!(failure.code, 403 | 422)
         && message.contains("storageclass")
         && message.contains("support resize")

@@ -7,7 +7,7 @@ use berth_workload::feature_gates::Gate;
 use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::{CLAIMS, PODS};
-use berth_workload::plan::{Action, Deed, Failure, Outcome, Verb};
+use berth_workload::plan::{Action, Failure, Outcome, Verb, Write};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -316,11 +316,11 @@ fn pending_file_system_resize_is_reported() {
 
 #[test]
 fn claim_that_cannot_grow_names_its_storage_class() {
-    let refused = |deed: Deed, object: &str, code: u16, message: &str| {
+    let refused = |write: Write, object: &str, code: u16, message: &str| {
         let message = message.to_owned();
         Outcome {
             failures: vec![Failure {
-                deed,
+                write,
                 namespace: "default".to_owned(),
                 object: object.to_owned(),
                 message,
@@ -334,8 +334,8 @@ fn claim_that_cannot_grow_names_its_storage_class() {
     };
     let words = "persistentvolumeclaims \"data-db-0\" is forbidden: only dynamically provisioned pvc can be resized and the \
                  storageclass that provisions the pvc must support resize";
-    let (patch, of_pods) = (Deed::of(Verb::Patch, CLAIMS), Deed::of(Verb::Patch, PODS));
-    for (deed, code, message, reason) in [
+    let (patch, of_pods) = (Write::of(Verb::Patch, CLAIMS), Write::of(Verb::Patch, PODS));
+    for (write, code, message, reason) in [
         (patch, 403, words, "ClassCannotExpand"),
         (patch, 422, words, "ClassCannotExpand"),
         (patch, 403, "forbidden by a policy", "UpdateRefused"),
@@ -350,7 +350,7 @@ fn claim_that_cannot_grow_names_its_storage_class() {
             .claims
             .insert("data-db-0".into(), Arc::new(claim));
         let (told, message) =
-            told(&snapshot, &refused(deed, "data-db-0", code, message), 0).unwrap();
+            told(&snapshot, &refused(write, "data-db-0", code, message), 0).unwrap();
         assert_eq!(told, reason, "{code} {message}");
         if reason == "ClassCannotExpand" {
             let field =
@@ -522,7 +522,7 @@ fn refused_pod_of_old_revision_names_its_remedy() {
             "{pod}"
         );
         let failure = Failure {
-            deed: Deed::of(Verb::Create, PODS),
+            write: Write::of(Verb::Create, PODS),
             namespace: "default".to_owned(),
             object: pod.to_owned(),
             message: message.to_owned(),

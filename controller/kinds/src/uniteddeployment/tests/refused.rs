@@ -1,5 +1,5 @@
 use berth_workload::objects::resource::NATIVE_STATEFUL_SETS;
-use berth_workload::plan::{Deed, Failure, Outcome, Verb};
+use berth_workload::plan::{Failure, Outcome, Verb, Write};
 use berth_workload::update::podset::Unreadable;
 
 use super::super::{Round, Snapshot, decide, status};
@@ -86,7 +86,7 @@ fn refused_write_names_field_and_remedy() {
     world.round();
     let snapshot = world.snapshot();
     let failure = |permanent: bool, message: &str| Failure {
-        deed: Deed::of(Verb::Patch, NATIVE_STATEFUL_SETS),
+        write: Write::of(Verb::Patch, NATIVE_STATEFUL_SETS),
         namespace: "default".to_owned(),
         object: snapshot.workloads[0].name().to_owned(),
         message: message.to_owned(),

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::client::refusal;
 
-fn patch() -> Write {
+fn patch() -> Request {
     let target = Target {
         namespace: "ns".into(),
         name: "a".into(),
         uid: "u1".into(),
         resource_version: None,
     };
-    Write::of(&Action::PatchPod {
+    Request::of(&Action::PatchPod {
         target,
         patch: PodPatch::default(),
     })
@@ -23,8 +23,8 @@ fn pod(owner_uid: Option<&str>) -> Value {
     json!({"metadata": {"namespace": "ns", "name": "a", "ownerReferences": owners}})
 }
 
-fn existing(write: &Write, object: &Value) -> Result<(), Failed> {
-    super::existing(write, &Existing::deserialize(object).unwrap())
+fn existing(request: &Request, object: &Value) -> Result<(), Failed> {
+    super::existing(request, &Existing::deserialize(object).unwrap())
 }
 
 fn failed(code: u16, message: &str, causes: &[(&str, &str)]) -> Failed {
@@ -78,7 +78,7 @@ fn resize_is_infeasible_by_the_type_of_the_cause() {
         uid: "u1".into(),
         resource_version: None,
     };
-    let resize = Write::of(&Action::ResizePod {
+    let resize = Request::of(&Action::ResizePod {
         target: target(),
         resources: Default::default(),
     });
@@ -87,7 +87,7 @@ fn resize_is_infeasible_by_the_type_of_the_cause() {
         let status = json!({"message": "no room", "reason": "Forbidden", "code": 403, "details": {"causes": causes}});
         refusal(403, &http::HeaderMap::new(), status.to_string().as_bytes())
     };
-    for (write, answer, infeasible) in [
+    for (request, answer, infeasible) in [
         (&resize, answer("NodeCapacity"), true),
         (&resize, answer("UnsupportedPlatform"), true),
         (&resize, answer("Other"), false),
@@ -103,7 +103,7 @@ fn resize_is_infeasible_by_the_type_of_the_cause() {
         ),
         (&patch(), answer("NodeCapacity"), false),
     ] {
-        let failure = failure(write, answer);
+        let failure = failure(request, answer);
         assert_eq!(
             (failure.infeasible, failure.permanent),
             (infeasible, true),
@@ -120,7 +120,7 @@ fn eviction_refused_by_budget_is_permanent() {
         uid: "u1".into(),
         resource_version: None,
     };
-    let evict = Write::of(&Action::EvictPod { target });
+    let evict = Request::of(&Action::EvictPod { target });
     let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     for (code, message, permanent) in [
         (429, "Cannot evict pod", true),
@@ -160,8 +160,8 @@ fn changed_object_makes_the_write_outdated() {
         uid: "u1".into(),
         resource_version: None,
     };
-    let delete = Write::of(&Action::DeletePod { target });
-    let create = Write::of(&Action::CreatePod {
+    let delete = Request::of(&Action::DeletePod { target });
+    let create = Request::of(&Action::CreatePod {
         body: Body::from(&pod(Some("o1"))),
     });
     let target = Target {
@@ -170,11 +170,11 @@ fn changed_object_makes_the_write_outdated() {
         uid: "u1".into(),
         resource_version: None,
     };
-    let barrier = Write::of(&Action::OpenBarrier {
+    let barrier = Request::of(&Action::OpenBarrier {
         pod: target,
         keys: vec!["p_1".to_owned()],
     });
-    for (write, code, outdated) in [
+    for (request, code, outdated) in [
         // The ConfigMap of an earlier pod of this name.
         (barrier, 422, true),
         (patch(), 409, true),
@@ -185,12 +185,12 @@ fn changed_object_makes_the_write_outdated() {
         // No namespace, or a name that is taken.
         (create, 404, false),
     ] {
-        let failure = failure(&write, failed(code, "no", &[]));
-        assert_eq!(failure.outdated, outdated, "{} {code}", write.deed);
+        let failure = failure(&request, failed(code, "no", &[]));
+        assert_eq!(failure.outdated, outdated, "{} {code}", request.write);
         assert!(
             !(failure.outdated && failure.permanent),
             "{} {code}",
-            write.deed
+            request.write
         );
     }
 }
@@ -204,21 +204,21 @@ fn taken_name_is_outdated_only_for_revisions() {
         (Action::CreatePod { body: body() }, false),
         (Action::CreateClaim { body: body() }, false),
     ] {
-        let write = Write::of(&action);
-        let refusal = existing(&write, &pod(Some("another"))).unwrap_err();
-        let failure = failure(&write, refusal);
+        let request = Request::of(&action);
+        let refusal = existing(&request, &pod(Some("another"))).unwrap_err();
+        let failure = failure(&request, refusal);
         assert_eq!(
             (failure.taken, failure.outdated, failure.permanent),
             (true, outdated, false),
             "{}",
-            write.deed
+            request.write
         );
     }
 }
 
 #[test]
 fn template_errors_name_the_workloads_fields() {
-    let write = Write::of(&Action::ValidateTemplate {
+    let request = Request::of(&Action::ValidateTemplate {
         namespace: "ns".into(),
         template: Body::from(&json!({})),
     });
@@ -227,7 +227,7 @@ fn template_errors_name_the_workloads_fields() {
         ("template.spec.restartPolicy", "Unsupported value"),
     ];
     let failure = failure(
-        &write,
+        &request,
         failed(422, "PodTemplate \"berth-validate-x\" is invalid", &causes),
     );
     let expected = "spec.template.spec.containers[0].image: Required value; spec.template.spec.restartPolicy: Unsupported value";
@@ -239,7 +239,7 @@ fn template_errors_name_the_workloads_fields() {
 
 #[test]
 fn existing_pod_of_other_owner_is_a_conflict() {
-    let create = Write::of(&Action::CreatePod {
+    let create = Request::of(&Action::CreatePod {
         body: Body::from(&pod(Some("o1"))),
     });
     assert!(existing(&create, &pod(Some("o1"))).is_ok());
@@ -265,7 +265,7 @@ fn existing_pod_of_other_owner_is_a_conflict() {
     // An object without an owner does not belong to a request without an owner.
     assert!(
         existing(
-            &Write::of(&Action::CreatePod {
+            &Request::of(&Action::CreatePod {
                 body: Body::from(&pod(None))
             }),
             &pod(None)

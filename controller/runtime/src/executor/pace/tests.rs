@@ -5,10 +5,10 @@ use super::*;
 
 #[test]
 fn latency_above_recent_minimum_counts_as_waiting() {
-    let (patch, create) = (Deed::of(Verb::Patch, PODS), Deed::of(Verb::Create, PODS));
+    let (patch, create) = (Write::of(Verb::Patch, PODS), Write::of(Verb::Create, PODS));
     let (mut pace, begin) = (Pace::default(), Instant::now());
-    // Deed, milliseconds, after so many seconds => share.
-    for (deed, took, after, share) in [
+    // Write, milliseconds, after so many seconds => share.
+    for (write, took, after, share) in [
         (patch, 5, 0, 0.0),
         (patch, 20, 1, 0.75),
         (create, 400, 1, 0.0),
@@ -19,13 +19,13 @@ fn latency_above_recent_minimum_counts_as_waiting() {
         (patch, 80, 1401, 0.5),
     ] {
         let told = pace.answered(
-            deed,
+            write,
             Duration::from_millis(took),
             begin + Duration::from_secs(after),
         );
         assert!(
             (told - share).abs() < 1e-9,
-            "{deed} {took} ms after {after} s: {told}"
+            "{write} {took} ms after {after} s: {told}"
         );
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{WorkloadView, claim_template};
 use crate::objects::pod::Pod;
 use crate::objects::resource::CONTROLLER_REVISIONS;
-use crate::plan::{Action, Body, Deed, Event, Failure, Outcome, Plan, Stage, Step, Verb};
+use crate::plan::{Action, Body, Event, Failure, Outcome, Plan, Stage, Step, Verb, Write};
 use crate::update::revision::{self, REVISION_LABEL, Recognised, Revision};
 use berth_api::fields::condition::WorkloadStatus;
 
@@ -101,7 +101,7 @@ pub fn recognise(view: &WorkloadView<'_>, template: &Value) -> Recognised {
 /// uses another name. It wraps around.
 pub fn collisions(before: i32, outcome: &Outcome) -> i32 {
     let is_taken = |failure: &Failure| {
-        failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken
+        failure.write == Write::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken
     };
     if outcome.failures.iter().any(is_taken) {
         before.checked_add(1).unwrap_or(0)

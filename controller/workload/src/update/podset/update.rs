@@ -11,7 +11,7 @@ use super::hooks::{self, Turn};
 use super::way::Way;
 use crate::objects::pod::Pod;
 use crate::objects::resource::PODS;
-use crate::plan::{Action, Deed, Event, Plan, PodPatch, Step, Verb};
+use crate::plan::{Action, Event, Plan, PodPatch, Step, Verb, Write};
 use crate::update::inplace::brief::Brief;
 use crate::update::inplace::steps::{self, Next, Phase, Update};
 use crate::update::revision::Revision;
@@ -116,7 +116,7 @@ fn advance(
             let has = |verb| {
                 actions
                     .iter()
-                    .any(|action| action.deed() == Deed::of(verb, PODS))
+                    .any(|action| action.write() == Write::of(verb, PODS))
             };
             let (patched, leaves) = (has(Verb::Patch), has(Verb::PatchStatus));
             Some(Step {

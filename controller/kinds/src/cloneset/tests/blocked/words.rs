@@ -1,7 +1,7 @@
 //! The message of a cause, and when the condition changes.
 
 use berth_workload::objects::resource::{CLAIMS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
-use berth_workload::plan::{Deed, Verb};
+use berth_workload::plan::{Verb, Write};
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
     let quota = "forbidden: exceeded quota: few";
     let table = [
         (
-            Deed::of(Verb::Create, PODS),
+            Write::of(Verb::Create, PODS),
             422,
             true,
             "no",
@@ -34,14 +34,14 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             )),
         ),
         (
-            Deed::of(Verb::Create, CLAIMS),
+            Write::of(Verb::Create, CLAIMS),
             403,
             true,
             "no",
             Some(("CreateRefused", "claims cannot be created")),
         ),
         (
-            Deed::of(Verb::Delete, PODS),
+            Write::of(Verb::Delete, PODS),
             403,
             true,
             "no",
@@ -51,7 +51,7 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             )),
         ),
         (
-            Deed::of(Verb::Patch, PODS),
+            Write::of(Verb::Patch, PODS),
             422,
             true,
             "no",
@@ -61,14 +61,14 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             )),
         ),
         (
-            Deed::of(Verb::Resize, PODS),
+            Write::of(Verb::Resize, PODS),
             403,
             true,
             "no",
             Some(("UpdateRefused", "pod web-a cannot be resized")),
         ),
         (
-            Deed::of(Verb::Resize, PODS),
+            Write::of(Verb::Resize, PODS),
             403,
             false,
             quota,
@@ -78,21 +78,21 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             )),
         ),
         (
-            Deed::of(Verb::Create, PODS),
+            Write::of(Verb::Create, PODS),
             403,
             false,
             quota,
             Some(("QuotaExceeded", "raise the ResourceQuota")),
         ),
         (
-            Deed::of(Verb::Create, PODS),
+            Write::of(Verb::Create, PODS),
             403,
             true,
             quota,
             Some(("QuotaExceeded", "raise the ResourceQuota")),
         ),
         (
-            Deed::of(Verb::Validate, POD_TEMPLATES),
+            Write::of(Verb::Validate, POD_TEMPLATES),
             422,
             true,
             "no",
@@ -102,7 +102,7 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             )),
         ),
         (
-            Deed::of(Verb::Create, PODS),
+            Write::of(Verb::Create, PODS),
             422,
             true,
             "vault is one of the value controller.protectedNamespaces of the chart",
@@ -112,30 +112,30 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             )),
         ),
         // Writes that may succeed the next time.
-        (Deed::of(Verb::Create, PODS), 500, false, "no", None),
-        (Deed::of(Verb::Create, PODS), 403, false, "no", None),
-        (Deed::of(Verb::Create, PODS), 500, false, quota, None),
+        (Write::of(Verb::Create, PODS), 500, false, "no", None),
+        (Write::of(Verb::Create, PODS), 403, false, "no", None),
+        (Write::of(Verb::Create, PODS), 500, false, quota, None),
         // Images that are not pulled ahead block nothing.
         (
-            Deed::of(Verb::Create, IMAGE_PULL_JOBS),
+            Write::of(Verb::Create, IMAGE_PULL_JOBS),
             403,
             true,
             "no",
             None,
         ),
         (
-            Deed::of(Verb::Delete, IMAGE_PULL_JOBS),
+            Write::of(Verb::Delete, IMAGE_PULL_JOBS),
             403,
             true,
             quota,
             None,
         ),
     ];
-    for (deed, code, permanent, message, expected) in table {
+    for (write, code, permanent, message, expected) in table {
         let mut set = snapshot(&ready(), &json!({}));
         let [namespace, object, message] = ["default", "web-a", message].map(str::to_owned);
         let failure = Failure {
-            deed,
+            write,
             namespace,
             object,
             message,
@@ -363,16 +363,16 @@ fn zero_limits_are_reported_only_when_work_is_due() {
     );
 }
 
-fn failure(deed: Deed, object: &str, message: &str) -> Failure {
+fn failure(write: Write, object: &str, message: &str) -> Failure {
     Failure {
         code: 403,
-        ..Failure::of_budget(deed, ("default", object), message.to_owned())
+        ..Failure::of_budget(write, ("default", object), message.to_owned())
     }
 }
 
 fn held(pod: &str, message: &str) -> Failure {
     Failure::of_budget(
-        Deed::of(Verb::Delete, PODS),
+        Write::of(Verb::Delete, PODS),
         ("default", pod),
         message.to_owned(),
     )
@@ -455,10 +455,10 @@ fn refusals_name_the_first_pods_and_count_the_others() {
             "pods cannot be created; the apiserver says: pod web-* is kept",
         ),
     ] {
-        let deed = Deed::of(verb, PODS);
+        let write = Write::of(verb, PODS);
         let failures = pods[..count]
             .iter()
-            .map(|pod| failure(deed, pod, &format!("pod {pod} is kept")));
+            .map(|pod| failure(write, pod, &format!("pod {pod} is kept")));
         let mut set = snapshot(&ready(), &json!({}));
         let told = told(
             &mut set,

@@ -13,7 +13,7 @@ fn of(namespace: &str, name: &str, owner: &str) -> Value {
 }
 
 fn failed(verb: Verb, code: u16, message: &str) -> Outcome {
-    let failure = Failure::of_budget(Deed::of(verb, PODS), ("t1", "a"), message.to_owned());
+    let failure = Failure::of_budget(Write::of(verb, PODS), ("t1", "a"), message.to_owned());
     Outcome {
         failures: vec![Failure {
             code,

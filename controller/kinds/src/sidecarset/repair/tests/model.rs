@@ -173,7 +173,7 @@ impl World {
             match action {
                 Action::EvictPod { target } if self.lets_go => self.evict(&target.uid),
                 Action::EvictPod { target } => outcome.failures.push(Failure {
-                    deed: action.deed(),
+                    write: action.write(),
                     namespace: target.namespace.clone(),
                     object: target.name.clone(),
                     message: "no".to_owned(),

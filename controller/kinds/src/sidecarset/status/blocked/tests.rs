@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::Deed;
+use berth_workload::plan::Write;
 
 use super::*;
 use crate::sidecarset::names::HASH_WITHOUT_IMAGE;
@@ -53,7 +53,7 @@ fn held_update_is_blocked_and_reported_once() {
     let plan = crate::sidecarset::decide(&snapshot, NOW);
     let held = |verb, pod| {
         Failure::of_budget(
-            Deed::of(verb, PODS),
+            Write::of(verb, PODS),
             ("default", pod),
             "budget web says no".to_owned(),
         )
@@ -108,7 +108,7 @@ fn failing_image_is_reported_before_a_budget() {
     failing["status"]["containerStatuses"] =
         json!([{"name": "agent", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
     let held = Failure::of_budget(
-        Deed::of(Verb::Patch, PODS),
+        Write::of(Verb::Patch, PODS),
         ("default", "b"),
         "no".to_owned(),
     );

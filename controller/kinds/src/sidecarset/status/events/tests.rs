@@ -1,5 +1,5 @@
 use berth_workload::objects::resource::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, PODS};
-use berth_workload::plan::{Deed, Failure, Verb};
+use berth_workload::plan::{Failure, Verb, Write};
 use serde_json::json;
 
 use super::*;
@@ -30,7 +30,7 @@ fn events_of_pods_with_equal_names_are_kept_apart() {
             [("one", succeeded), ("two", succeeded)],
         ),
     ] {
-        let failure = Failure::of_budget(Deed::of(verb, PODS), (namespace, "a"), "no".to_owned());
+        let failure = Failure::of_budget(Write::of(verb, PODS), (namespace, "a"), "no".to_owned());
         let told = pod_events(
             &Turns::default(),
             &plan,
@@ -54,8 +54,8 @@ fn untried_updates_send_no_events() {
     snapshot.revisions.clear();
     let plan = decide(&snapshot, NOW);
     for (resource, told) in [(CONTROLLER_REVISIONS, 0), (IMAGE_PULL_JOBS, 1)] {
-        let deed = Deed::of(Verb::Create, resource);
-        let failure = Failure::of_budget(deed, ("kruise-system", "log-1"), "no".to_owned());
+        let write = Write::of(Verb::Create, resource);
+        let failure = Failure::of_budget(write, ("kruise-system", "log-1"), "no".to_owned());
         assert_eq!(
             pod_events(
                 &Turns::default(),
@@ -66,7 +66,7 @@ fn untried_updates_send_no_events() {
             )
             .len(),
             told,
-            "{deed}"
+            "{write}"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The turns of namespaces and pods, by tables and in whole rollouts of several namespaces.
 
 use berth_workload::objects::resource::{CONTROLLER_REVISIONS, PODS};
-use berth_workload::plan::{Deed, Failure};
+use berth_workload::plan::{Failure, Write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn of(namespace: &str, name: &str, hash: &str) -> Value {
 fn failed(pod: &str, code: u16) -> Failure {
     let (namespace, name) = pod.split_once('/').unwrap();
     let failure = Failure::of_budget(
-        Deed::of(Verb::Patch, PODS),
+        Write::of(Verb::Patch, PODS),
         (namespace, name),
         "policy says no".to_owned(),
     );
@@ -381,8 +381,8 @@ fn untried_pods_have_no_turn() {
     let mut snapshot = snapshot(&json!({}), &[of("t1", "a", "h1")]);
     snapshot.revisions.clear();
     let plan = decide(&snapshot, at(0));
-    let deed = Deed::of(Verb::Create, CONTROLLER_REVISIONS);
-    let failure = Failure::of_budget(deed, ("kruise-system", "log-1"), "no".to_owned());
+    let write = Write::of(Verb::Create, CONTROLLER_REVISIONS);
+    let failure = Failure::of_budget(write, ("kruise-system", "log-1"), "no".to_owned());
     let turns = Turns::default().after(
         &snapshot,
         &plan,

@@ -102,7 +102,7 @@ fn told(next: &Next) -> String {
         let (word, patch) = match action {
             Action::PatchPodStatus { patch, .. } => ("leave", patch),
             Action::PatchPod { patch, .. } => ("patch", patch),
-            other => return other.deed().to_string(),
+            other => return other.write().to_string(),
         };
         let marked = patch.labels.contains_key(lifecycle::STATE_LABEL);
         format!("{word}{}", if marked { "+" } else { "" })
@@ -628,7 +628,7 @@ fn finish_opens_closed_gate_and_keeps_proof() {
             Some(lifecycle::NORMAL),
             at(NOW),
         );
-        assert_eq!(action.deed().to_string(), kind, "{gate:?}");
+        assert_eq!(action.write().to_string(), kind, "{gate:?}");
         let (conditions, patch) = match action {
             Action::PatchPodStatus {
                 conditions, patch, ..

@@ -36,14 +36,14 @@ pub enum Verb {
 
 /// A verb and a kind of object. As text: `CreatePod`, `PatchPodStatus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Deed {
+pub struct Write {
     /// The operation.
     pub verb: Verb,
     /// The kind of object.
     pub resource: Resource,
 }
 
-impl Deed {
+impl Write {
     /// An operation on an object of this kind.
     pub const fn of(verb: Verb, resource: Resource) -> Self {
         Self { verb, resource }
@@ -55,7 +55,7 @@ impl Deed {
     }
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verb {
             Verb::PatchStatus => write!(f, "Patch{}Status", self.resource.kind),
@@ -66,30 +66,30 @@ impl fmt::Display for Deed {
 
 impl Action {
     /// The operation and the kind of its object.
-    pub fn deed(&self) -> Deed {
+    pub fn write(&self) -> Write {
         match self {
-            Self::ValidateTemplate { .. } => Deed::of(Verb::Validate, POD_TEMPLATES),
-            Self::CreateRevision { .. } => Deed::of(Verb::Create, CONTROLLER_REVISIONS),
-            Self::RenumberRevision { .. } => Deed::of(Verb::Renumber, CONTROLLER_REVISIONS),
-            Self::PatchRevision { .. } => Deed::of(Verb::Patch, CONTROLLER_REVISIONS),
-            Self::DeleteRevision { .. } => Deed::of(Verb::Delete, CONTROLLER_REVISIONS),
-            Self::AdoptRevision { .. } => Deed::of(Verb::Adopt, CONTROLLER_REVISIONS),
-            Self::CreatePod { .. } => Deed::of(Verb::Create, PODS),
-            Self::DeletePod { .. } => Deed::of(Verb::Delete, PODS),
-            Self::EvictPod { .. } => Deed::of(Verb::Evict, PODS),
-            Self::ReleasePod { .. } => Deed::of(Verb::Release, PODS),
-            Self::AdoptPod { .. } => Deed::of(Verb::Adopt, PODS),
-            Self::PatchPod { .. } => Deed::of(Verb::Patch, PODS),
-            Self::ResizePod { .. } => Deed::of(Verb::Resize, PODS),
-            Self::PatchPodStatus { .. } => Deed::of(Verb::PatchStatus, PODS),
-            Self::CreateClaim { .. } => Deed::of(Verb::Create, CLAIMS),
-            Self::PatchClaim { .. } => Deed::of(Verb::Patch, CLAIMS),
-            Self::DeleteClaim { .. } => Deed::of(Verb::Delete, CLAIMS),
-            Self::OpenBarrier { .. } => Deed::of(Verb::Patch, CONFIG_MAPS),
-            Self::Create { resource, .. } => Deed::of(Verb::Create, *resource),
-            Self::Patch { resource, .. } => Deed::of(Verb::Patch, *resource),
-            Self::Delete { resource, .. } => Deed::of(Verb::Delete, *resource),
-            Self::Confirm { resource, .. } => Deed::of(Verb::Confirm, *resource),
+            Self::ValidateTemplate { .. } => Write::of(Verb::Validate, POD_TEMPLATES),
+            Self::CreateRevision { .. } => Write::of(Verb::Create, CONTROLLER_REVISIONS),
+            Self::RenumberRevision { .. } => Write::of(Verb::Renumber, CONTROLLER_REVISIONS),
+            Self::PatchRevision { .. } => Write::of(Verb::Patch, CONTROLLER_REVISIONS),
+            Self::DeleteRevision { .. } => Write::of(Verb::Delete, CONTROLLER_REVISIONS),
+            Self::AdoptRevision { .. } => Write::of(Verb::Adopt, CONTROLLER_REVISIONS),
+            Self::CreatePod { .. } => Write::of(Verb::Create, PODS),
+            Self::DeletePod { .. } => Write::of(Verb::Delete, PODS),
+            Self::EvictPod { .. } => Write::of(Verb::Evict, PODS),
+            Self::ReleasePod { .. } => Write::of(Verb::Release, PODS),
+            Self::AdoptPod { .. } => Write::of(Verb::Adopt, PODS),
+            Self::PatchPod { .. } => Write::of(Verb::Patch, PODS),
+            Self::ResizePod { .. } => Write::of(Verb::Resize, PODS),
+            Self::PatchPodStatus { .. } => Write::of(Verb::PatchStatus, PODS),
+            Self::CreateClaim { .. } => Write::of(Verb::Create, CLAIMS),
+            Self::PatchClaim { .. } => Write::of(Verb::Patch, CLAIMS),
+            Self::DeleteClaim { .. } => Write::of(Verb::Delete, CLAIMS),
+            Self::OpenBarrier { .. } => Write::of(Verb::Patch, CONFIG_MAPS),
+            Self::Create { resource, .. } => Write::of(Verb::Create, *resource),
+            Self::Patch { resource, .. } => Write::of(Verb::Patch, *resource),
+            Self::Delete { resource, .. } => Write::of(Verb::Delete, *resource),
+            Self::Confirm { resource, .. } => Write::of(Verb::Confirm, *resource),
         }
     }
 }

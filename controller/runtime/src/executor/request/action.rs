@@ -1,56 +1,56 @@
 //! The write of each action.
 
 use berth_workload::objects::pod::{Condition, priority};
-use berth_workload::plan::{Action, Body, Deed, IfExists, PodPatch, Target};
+use berth_workload::plan::{Action, Body, IfExists, PodPatch, Target, Write};
 use berth_workload::update::inplace::resize::{Resize, Resizes};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-use super::{JSON_PATCH, Kind, MERGE, STRATEGIC, Write};
+use super::{JSON_PATCH, Kind, MERGE, Request, STRATEGIC};
 
-impl Write {
+impl Request {
     pub(in crate::executor) fn of(action: &Action) -> Self {
-        let deed = action.deed();
+        let write = action.write();
         match action {
             Action::ValidateTemplate {
                 namespace,
                 template,
-            } => Self::validate_template(deed, namespace, template),
+            } => Self::validate_template(write, namespace, template),
             Action::CreateRevision { body }
             | Action::CreatePod { body }
-            | Action::CreateClaim { body } => Self::create_whole(deed, body),
+            | Action::CreateClaim { body } => Self::create_whole(write, body),
             Action::DeleteRevision { target }
             | Action::DeletePod { target }
             | Action::DeleteClaim { target }
-            | Action::Delete { target, .. } => Self::delete(deed, target),
+            | Action::Delete { target, .. } => Self::delete(write, target),
             Action::AdoptPod { target, owner } | Action::AdoptRevision { target, owner } => {
-                Self::adopt(deed, target, owner)
+                Self::adopt(write, target, owner)
             }
             Action::PatchRevision { target, patch } | Action::Patch { target, patch, .. } => {
-                Self::patch(deed, target, MERGE, patch.clone())
+                Self::patch(write, target, MERGE, patch.clone())
             }
             Action::RenumberRevision {
                 target,
                 revision,
                 annotations,
-            } => Self::renumber(deed, target, *revision, annotations),
-            Action::EvictPod { target } => Self::evict(deed, target),
+            } => Self::renumber(write, target, *revision, annotations),
+            Action::EvictPod { target } => Self::evict(write, target),
             Action::ReleasePod { target, owner } => {
                 let body =
                     json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
-                Self::patch(deed, target, STRATEGIC, body)
+                Self::patch(write, target, STRATEGIC, body)
             }
             Action::PatchClaim { target, patch } => {
-                Self::patch(deed, target, STRATEGIC, patch.clone())
+                Self::patch(write, target, STRATEGIC, patch.clone())
             }
-            Action::PatchPod { target, patch } => Self::patch_pod(deed, target, patch),
-            Action::ResizePod { target, resources } => Self::resize_pod(deed, target, resources),
+            Action::PatchPod { target, patch } => Self::patch_pod(write, target, patch),
+            Action::ResizePod { target, resources } => Self::resize_pod(write, target, resources),
             Action::PatchPodStatus {
                 target,
                 conditions,
                 patch,
-            } => Self::patch_pod_status(deed, target, conditions, patch),
-            Action::OpenBarrier { pod, keys } => Self::open_barrier(deed, pod, keys),
+            } => Self::patch_pod_status(write, target, conditions, patch),
+            Action::OpenBarrier { pod, keys } => Self::open_barrier(write, pod, keys),
             Action::Create {
                 body, if_exists, ..
             } => {
@@ -59,17 +59,17 @@ impl Write {
                 } else {
                     Kind::Create
                 };
-                Self::create(deed, kind, body)
+                Self::create(write, kind, body)
             }
             Action::Confirm { target, .. } => Self {
                 kind: Kind::Confirm,
-                ..Self::on(deed, target)
+                ..Self::on(write, target)
             },
         }
     }
 
     fn renumber(
-        deed: Deed,
+        write: Write,
         target: &Target,
         revision: i64,
         annotations: &BTreeMap<String, String>,
@@ -78,23 +78,23 @@ impl Write {
         if !annotations.is_empty() {
             patch["metadata"] = json!({"annotations": annotations});
         }
-        Self::patch(deed, target, MERGE, patch)
+        Self::patch(write, target, MERGE, patch)
     }
 
-    fn validate_template(deed: Deed, namespace: &str, template: &Body) -> Self {
+    fn validate_template(write: Write, namespace: &str, template: &Body) -> Self {
         let metadata = json!({"generateName": "berth-validate-", "namespace": namespace});
         let (head, template) = (json!({"metadata": metadata}), template.text());
         let whole = format!(
             r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{metadata},"template":{template}}}"#
         );
-        let write = Self::create(deed, Kind::DryRun, &head);
+        let request = Self::create(write, Kind::DryRun, &head);
         Self {
             whole: Some(whole.into()),
-            ..write
+            ..request
         }
     }
 
-    fn patch_pod(deed: Deed, target: &Target, patch: &PodPatch) -> Self {
+    fn patch_pod(write: Write, target: &Target, patch: &PodPatch) -> Self {
         let mut body = metadata(patch);
         for (list, images) in patch.images_by_list() {
             let images = images.iter();
@@ -103,10 +103,10 @@ impl Write {
                 .collect();
             body["spec"][list] = json!(containers);
         }
-        Self::patch(deed, target, STRATEGIC, body)
+        Self::patch(write, target, STRATEGIC, body)
     }
 
-    fn resize_pod(deed: Deed, target: &Target, resources: &Resizes) -> Self {
+    fn resize_pod(write: Write, target: &Target, resources: &Resizes) -> Self {
         let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, resize) in resources {
             let Resize {
@@ -119,12 +119,12 @@ impl Write {
         let body = json!({"spec": lists});
         Self {
             subresource: "resize",
-            ..Self::patch(deed, target, STRATEGIC, body)
+            ..Self::patch(write, target, STRATEGIC, body)
         }
     }
 
     fn patch_pod_status(
-        deed: Deed,
+        write: Write,
         target: &Target,
         conditions: &[Condition],
         patch: &PodPatch,
@@ -135,13 +135,13 @@ impl Write {
         }
         Self {
             subresource: "status",
-            ..Self::patch(deed, target, STRATEGIC, body)
+            ..Self::patch(write, target, STRATEGIC, body)
         }
     }
 
     /// A JSON patch, because it can test the owner: another pod's ConfigMap of the same name stays
     /// unchanged.
-    fn open_barrier(deed: Deed, pod: &Target, keys: &[String]) -> Self {
+    fn open_barrier(write: Write, pod: &Target, keys: &[String]) -> Self {
         let test =
             json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": pod.uid});
         // A ConfigMap without keys has no `data`. Berth's ConfigMaps have no other keys.
@@ -154,14 +154,14 @@ impl Write {
             name: priority::barrier(&pod.name),
             content: JSON_PATCH,
             body: json!([test, keys]),
-            ..Self::on(deed, pod)
+            ..Self::on(write, pod)
         }
     }
 
     /// The server merges owners by uid, and refuses a second controller of the object.
-    fn adopt(deed: Deed, target: &Target, owner: &Value) -> Self {
+    fn adopt(write: Write, target: &Target, owner: &Value) -> Self {
         Self::patch(
-            deed,
+            write,
             target,
             STRATEGIC,
             json!({"metadata": {"ownerReferences": [owner]}}),

@@ -120,6 +120,6 @@ fn deed_reads_as_its_verb_and_the_kind_of_its_object() {
         ),
     ];
     for (action, text) in table {
-        assert_eq!(action.deed().to_string(), text);
+        assert_eq!(action.write().to_string(), text);
     }
 }

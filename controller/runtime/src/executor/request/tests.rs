@@ -33,20 +33,23 @@ fn patch() -> PodPatch {
 
 #[test]
 fn pod_patch_is_strategic_with_preconditions() {
-    let write = Write::of(&Action::PatchPod {
+    let request = Request::of(&Action::PatchPod {
         target: target(Some("7")),
         patch: patch(),
     });
     assert_eq!(
-        write.body,
+        request.body,
         json!({
             "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"l": "1", "gone": null}, "annotations": {"n": "2"}},
             "spec": {"containers": [{"name": "main", "image": "x:2"}]},
         })
     );
-    assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
     assert_eq!(
-        write.uri("m", 900).unwrap(),
+        (request.method(), request.content),
+        (Method::PATCH, STRATEGIC)
+    );
+    assert_eq!(
+        request.uri("m", 900).unwrap(),
         "/api/v1/namespaces/ns/pods/a?timeout=900ms&fieldManager=m"
     );
 }
@@ -72,11 +75,11 @@ fn native_sidecar_images_go_to_init_containers() {
         (native, json!({"initContainers": mesh})),
         (PodPatch::default(), Value::Null),
     ] {
-        let write = Write::of(&Action::PatchPod {
+        let request = Request::of(&Action::PatchPod {
             target: target(None),
             patch,
         });
-        assert_eq!(write.body["spec"], spec);
+        assert_eq!(request.body["spec"], spec);
     }
 }
 
@@ -92,13 +95,13 @@ fn a_status_patch_may_carry_labels() {
         annotations: Default::default(),
         ..patch()
     };
-    let write = Write::of(&Action::PatchPodStatus {
+    let request = Request::of(&Action::PatchPodStatus {
         target: target(None),
         conditions: vec![condition],
         patch,
     });
     assert_eq!(
-        write.body,
+        request.body,
         json!({
             "metadata": {"uid": "u", "labels": {"l": "1", "gone": null}},
             // Empty words are written too: they take away those of before.
@@ -106,7 +109,7 @@ fn a_status_patch_may_carry_labels() {
         })
     );
     assert_eq!(
-        write.uri("m", 1).unwrap(),
+        request.uri("m", 1).unwrap(),
         "/api/v1/namespaces/ns/pods/a/status?timeout=1ms&fieldManager=m"
     );
 }
@@ -126,45 +129,54 @@ fn a_resize_carries_resources_alone() {
         ..Resize::default()
     };
     let resources = [("main".to_owned(), resize), ("mesh".to_owned(), mesh)].into();
-    let write = Write::of(&Action::ResizePod {
+    let request = Request::of(&Action::ResizePod {
         target: target(None),
         resources,
     });
     let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}});
     let sidecar = json!({"name": "mesh", "resources": {"requests": {"cpu": "3"}, "limits": {}}});
     let spec = json!({"containers": [{"name": "main", "resources": resources}], "initContainers": [sidecar]});
-    assert_eq!(write.body, json!({"metadata": {"uid": "u"}, "spec": spec}));
-    assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
     assert_eq!(
-        write.uri("m", 1).unwrap(),
+        request.body,
+        json!({"metadata": {"uid": "u"}, "spec": spec})
+    );
+    assert_eq!(
+        (request.method(), request.content),
+        (Method::PATCH, STRATEGIC)
+    );
+    assert_eq!(
+        request.uri("m", 1).unwrap(),
         "/api/v1/namespaces/ns/pods/a/resize?timeout=1ms&fieldManager=m"
     );
 }
 
 #[test]
 fn delete_has_preconditions_and_no_grace_period() {
-    let write = Write::of(&Action::DeletePod {
+    let request = Request::of(&Action::DeletePod {
         target: target(Some("7")),
     });
     let preconditions = json!({"uid": "u", "resourceVersion": "7"});
     assert_eq!(
-        write.body,
+        request.body,
         json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions})
     );
-    assert_eq!((write.method(), write.uid.as_str()), (Method::DELETE, "u"));
-    let any_version = Write::of(&Action::DeletePod {
+    assert_eq!(
+        (request.method(), request.uid.as_str()),
+        (Method::DELETE, "u")
+    );
+    let any_version = Request::of(&Action::DeletePod {
         target: target(None),
     });
     assert_eq!(any_version.body["preconditions"], json!({"uid": "u"}));
     assert_eq!(
-        write.uri("m", 5).unwrap(),
+        request.uri("m", 5).unwrap(),
         "/api/v1/namespaces/ns/pods/a?timeout=5ms"
     );
 }
 
 #[test]
 fn eviction_has_the_uid_of_its_pod() {
-    let write = Write::of(&Action::EvictPod {
+    let request = Request::of(&Action::EvictPod {
         target: target(None),
     });
     let eviction = json!({
@@ -172,11 +184,11 @@ fn eviction_has_the_uid_of_its_pod() {
         "deleteOptions": {"preconditions": {"uid": "u"}},
     });
     assert_eq!(
-        (&write.body, write.method(), write.content),
+        (&request.body, request.method(), request.content),
         (&eviction, Method::POST, JSON)
     );
     assert_eq!(
-        write.uri("m", 5).unwrap(),
+        request.uri("m", 5).unwrap(),
         "/api/v1/namespaces/ns/pods/a/eviction?timeout=5ms&fieldManager=m"
     );
 }
@@ -184,46 +196,49 @@ fn eviction_has_the_uid_of_its_pod() {
 #[test]
 fn a_template_is_validated_by_a_dry_run() {
     let template = json!({"spec": {"containers": []}});
-    let write = Write::of(&Action::ValidateTemplate {
+    let request = Request::of(&Action::ValidateTemplate {
         namespace: "ns".into(),
         template: Body::from(&template),
     });
-    let sent: Value = serde_json::from_str(&write.text()).unwrap();
+    let sent: Value = serde_json::from_str(&request.text()).unwrap();
     let metadata = json!({"generateName": "berth-validate-", "namespace": "ns"});
     let whole = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template});
     assert_eq!(sent, whole);
     assert_eq!(
-        write.uri("m", 5).unwrap(),
+        request.uri("m", 5).unwrap(),
         "/api/v1/namespaces/ns/podtemplates?timeout=5ms&fieldManager=m&dryRun=All"
     );
-    assert_eq!((write.method(), write.kind), (Method::POST, Kind::DryRun));
+    assert_eq!(
+        (request.method(), request.kind),
+        (Method::POST, Kind::DryRun)
+    );
 }
 
 #[test]
 fn merge_patches_keep_their_own_metadata() {
     let body = json!({"metadata": {"finalizers": null}});
-    let write = Write::of(&Action::Patch {
+    let request = Request::of(&Action::Patch {
         resource: IMAGE_PULL_JOBS,
         target: target(Some("7")),
         patch: body,
     });
     assert_eq!(
-        write.body,
+        request.body,
         json!({"metadata": {"finalizers": null, "uid": "u", "resourceVersion": "7"}})
     );
-    assert_eq!(write.content, MERGE);
+    assert_eq!(request.content, MERGE);
     let cluster = Target {
         namespace: String::new(),
         ..target(Some("7"))
     };
-    let write = Write::of(&Action::Patch {
+    let request = Request::of(&Action::Patch {
         resource: NODE_IMAGES,
         target: cluster,
         patch: json!({"spec": {"images": {}}}),
     });
-    assert_eq!(write.body["spec"], json!({"images": {}}));
+    assert_eq!(request.body["spec"], json!({"images": {}}));
     assert_eq!(
-        write.uri("m", 5).unwrap(),
+        request.uri("m", 5).unwrap(),
         "/apis/apps.kruise.io/v1beta1/nodeimages/a?timeout=5ms&fieldManager=m"
     );
 }
@@ -231,13 +246,13 @@ fn merge_patches_keep_their_own_metadata() {
 #[test]
 fn every_action_names_its_resource() {
     let body = json!({"metadata": {"namespace": "ns", "name": "a"}});
-    let barrier = Write::of(&Action::OpenBarrier {
+    let barrier = Request::of(&Action::OpenBarrier {
         pod: target(None),
         keys: vec!["p_1".to_owned()],
     });
     assert_eq!(
         (
-            barrier.deed.resource,
+            barrier.write.resource,
             barrier.name.as_str(),
             barrier.content
         ),
@@ -354,9 +369,9 @@ fn every_action_names_its_resource() {
             IMAGE_PULL_JOBS,
         ),
     ] {
-        let write = Write::of(&action);
+        let request = Request::of(&action);
         assert_eq!(
-            (write.kind, write.deed.resource, write.name.as_str()),
+            (request.kind, request.write.resource, request.name.as_str()),
             (kind, resource, "a"),
             "{action:?}"
         );

@@ -3,7 +3,7 @@
 mod action;
 
 use berth_api::name::InvalidName;
-use berth_workload::plan::{Body, Deed, Target, Verb};
+use berth_workload::plan::{Body, Target, Verb, Write};
 use berth_workload::update::revision::form;
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -34,10 +34,10 @@ pub(super) enum Kind {
     Evict,
 }
 
-/// A write, ready to be sent.
+/// The request of a write.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Write {
-    pub(super) deed: Deed,
+pub(super) struct Request {
+    pub(super) write: Write,
     pub(super) kind: Kind,
     pub(super) namespace: String,
     pub(super) name: String,
@@ -68,7 +68,7 @@ struct HeadMetadata {
     owner_references: Value,
 }
 
-impl Write {
+impl Request {
     pub(super) fn method(&self) -> Method {
         match self.kind {
             Kind::Create | Kind::Ensure | Kind::DryRun | Kind::Evict => Method::POST,
@@ -83,11 +83,11 @@ impl Write {
     pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> Result<String, InvalidName> {
         let path = match self.kind {
             Kind::Create | Kind::Ensure | Kind::DryRun => {
-                self.deed.resource.collection(&self.namespace)?
+                self.write.resource.collection(&self.namespace)?
             }
-            Kind::Confirm => return self.deed.resource.path(&self.namespace, &self.name),
+            Kind::Confirm => return self.write.resource.path(&self.namespace, &self.name),
             Kind::Patch | Kind::Delete | Kind::Evict => {
-                self.deed.resource.path(&self.namespace, &self.name)?
+                self.write.resource.path(&self.namespace, &self.name)?
             }
         };
         let slash = if self.subresource.is_empty() { "" } else { "/" };
@@ -106,37 +106,37 @@ impl Write {
     /// compares bytes.
     pub(super) fn text(&self) -> String {
         match &self.whole {
-            Some(text) if self.deed.resource == CONTROLLER_REVISIONS => form::escaped(text),
+            Some(text) if self.write.resource == CONTROLLER_REVISIONS => form::escaped(text),
             Some(text) => text.to_string(),
-            None if self.deed.resource == CONTROLLER_REVISIONS => form::text(&self.body),
+            None if self.write.resource == CONTROLLER_REVISIONS => form::text(&self.body),
             None => self.body.to_string(),
         }
     }
 
     /// A merge patch of a status subresource.
     pub(super) fn status(resource: &Resource, target: &Target, status: Value) -> Self {
-        let write = Self::patch(
-            Deed::of(Verb::PatchStatus, *resource),
+        let request = Self::patch(
+            Write::of(Verb::PatchStatus, *resource),
             target,
             MERGE,
             json!({"status": status}),
         );
         Self {
             subresource: "status",
-            ..write
+            ..request
         }
     }
 
-    fn create_whole(deed: Deed, body: &Body) -> Self {
+    fn create_whole(write: Write, body: &Body) -> Self {
         let head: Head = body.read().unwrap_or_default();
-        let write = Self::create(deed, Kind::Create, &json!(head));
+        let request = Self::create(write, Kind::Create, &json!(head));
         Self {
             whole: Some(body.text().into()),
-            ..write
+            ..request
         }
     }
 
-    fn create(deed: Deed, kind: Kind, body: &Value) -> Self {
+    fn create(write: Write, kind: Kind, body: &Value) -> Self {
         let text = |field: &str| {
             body["metadata"][field]
                 .as_str()
@@ -150,7 +150,7 @@ impl Write {
             name
         };
         Self {
-            deed,
+            write,
             kind,
             namespace: text("namespace"),
             name,
@@ -162,7 +162,7 @@ impl Write {
         }
     }
 
-    fn patch(deed: Deed, target: &Target, content: &'static str, mut body: Value) -> Self {
+    fn patch(write: Write, target: &Target, content: &'static str, mut body: Value) -> Self {
         if !body.is_object() {
             body = Value::Object(Map::new());
         }
@@ -176,11 +176,11 @@ impl Write {
             kind: Kind::Patch,
             content,
             body,
-            ..Self::on(deed, target)
+            ..Self::on(write, target)
         }
     }
 
-    fn delete(deed: Deed, target: &Target) -> Self {
+    fn delete(write: Write, target: &Target) -> Self {
         let preconditions: Map<_, _> = preconditions(target).collect();
         let body =
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
@@ -188,11 +188,11 @@ impl Write {
             kind: Kind::Delete,
             content: JSON,
             body,
-            ..Self::on(deed, target)
+            ..Self::on(write, target)
         }
     }
 
-    fn evict(deed: Deed, target: &Target) -> Self {
+    fn evict(write: Write, target: &Target) -> Self {
         let preconditions: Map<_, _> = preconditions(target).collect();
         let body = json!({
             "apiVersion": "policy/v1", "kind": "Eviction",
@@ -204,13 +204,13 @@ impl Write {
             subresource: "eviction",
             content: JSON,
             body,
-            ..Self::on(deed, target)
+            ..Self::on(write, target)
         }
     }
 
-    fn on(deed: Deed, target: &Target) -> Self {
+    fn on(write: Write, target: &Target) -> Self {
         Self {
-            deed,
+            write,
             kind: Kind::Patch,
             namespace: target.namespace.clone(),
             name: target.name.clone(),

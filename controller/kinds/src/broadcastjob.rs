@@ -9,12 +9,12 @@ mod blocked;
 mod decide;
 mod mark;
 mod new_pod;
-mod news;
 mod place;
 mod requests;
 mod round;
 mod settings;
 mod status;
+mod triggers;
 
 #[cfg(test)]
 mod properties;
@@ -34,9 +34,9 @@ use berth_workload::objects::pod::Pod;
 use berth_workload::update::podset::{Blocked, Phases, Unreadable, Workload, WorkloadView};
 
 pub use decide::decide;
-pub use news::{News, is_news};
 pub use round::{hides_its_end, is_recorded, mark_of, missed, node_of, unrecorded};
 pub use status::{is_urgent, status};
+pub use triggers::{Triggers, is_trigger};
 
 /// BroadcastJobs.
 pub const BROADCAST_JOBS: Resource = Resource::of(&berth_api::kinds::BROADCAST_JOB);

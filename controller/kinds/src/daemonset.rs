@@ -9,10 +9,10 @@ mod ended;
 mod held;
 mod leaving;
 mod merge;
-mod news;
 mod places;
 mod settings;
 mod status;
+mod triggers;
 
 #[cfg(test)]
 mod simulation;
@@ -29,9 +29,9 @@ pub use adopt::namesakes;
 pub use berth_workload::pod_owner::decide::decide;
 pub use berth_workload::pod_owner::status::status;
 pub use held::{holds_revision, kept};
-pub use news::{News, is_another};
 pub use places::node_of;
 pub use status::is_urgent;
+pub use triggers::{Triggers, is_another};
 
 /// All that a decision about one DaemonSet reads. `nodes` has all nodes, and `ended` is by node
 /// name.

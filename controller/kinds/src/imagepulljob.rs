@@ -5,9 +5,9 @@
 //! has a finalizer.
 
 mod decide;
-mod news;
 mod round;
 mod status;
+mod triggers;
 
 #[cfg(test)]
 mod properties;
@@ -27,8 +27,8 @@ use berth_workload::objects::pod::Pod;
 use berth_workload::plan::Refusal;
 
 pub use decide::decide;
-pub use news::{concerns, concerns_pod, needs_pods};
 pub use status::{MAX_FAILED_NODES, status};
+pub use triggers::{concerns, concerns_pod, needs_pods};
 
 /// All that a decision about one job reads.
 #[derive(Debug, Clone)]

@@ -190,7 +190,11 @@ impl fmt::Debug for PodPinning {
 }
 
 impl Records for PodPinning {
-    fn keeper(&self, namespace: &str, workload: (&str, &str, &str)) -> Option<String> {
+    fn persistent_pod_state(
+        &self,
+        namespace: &str,
+        workload: (&str, &str, &str),
+    ) -> Option<String> {
         of_workload(self.records.as_ref()?, namespace, workload)?
             .metadata
             .name

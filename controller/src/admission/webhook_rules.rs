@@ -99,10 +99,10 @@ impl WebhookRules {
     /// has written them, or no kind asks here and no entries are to be written. A follower is
     /// called by the entries of the leader, which may have other settings.
     pub(crate) fn are_its_own(&self) -> bool {
-        self.nobody_asks() || self.has_written(|_| true)
+        self.has_no_rules() || self.has_written(|_| true)
     }
 
-    fn nobody_asks(&self) -> bool {
+    fn has_no_rules(&self) -> bool {
         self.asking.lock().is_empty()
     }
 
@@ -138,10 +138,10 @@ impl WebhookRules {
 
     /// The channels to the task that writes the configuration. If no kind asks but entries of ours
     /// exist, the wanted rules are empty, so that entries of disabled kinds are removed.
-    fn keeper(&self, has_entries: bool) -> Option<PodWebhook> {
+    fn writer_channels(&self, has_entries: bool) -> Option<PodWebhook> {
         self.webhook
             .get()
-            .filter(|_| has_entries || !self.nobody_asks())
+            .filter(|_| has_entries || !self.has_no_rules())
             .cloned()
     }
 
@@ -153,7 +153,7 @@ impl WebhookRules {
         leadership: Leadership,
         stop: CancellationToken,
     ) {
-        let Some(webhook) = self.keeper(has_entries) else {
+        let Some(webhook) = self.writer_channels(has_entries) else {
             return stop.cancelled().await;
         };
         let PodWebhook {

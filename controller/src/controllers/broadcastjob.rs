@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
 use berth_kinds::broadcastjob::BROADCAST_JOBS;
 use berth_kinds::broadcastjob::{
-    News, Snapshot, decide, is_news as is_news_of_node, is_over, is_urgent, status,
+    Snapshot, Triggers, decide, is_over, is_trigger as is_trigger_of_node, is_urgent, status,
 };
 use berth_runtime::driver::Next;
 use berth_runtime::driver::turn;
@@ -47,13 +47,13 @@ pub(crate) struct BroadcastJobController {
     nodes: Arc<Store<Watched<Node>>>,
     gone: Arc<Gone>,
     looked: Arc<Looked>,
-    paced: StatusThrottle,
+    status_throttle: StatusThrottle,
     told: Reported,
 }
 
 /// Which changes of nodes concern which job, among jobs that are not over.
 #[derive(Default)]
-struct AllNews(Mutex<HashMap<Key, News>>);
+struct AllTriggers(Mutex<HashMap<Key, Triggers>>);
 
 /// By uid of a job: when it was last reconciled.
 #[derive(Default)]
@@ -70,21 +70,21 @@ impl Controller for BroadcastJobController {
             nodes: reader.read(),
             gone: Arc::default(),
             looked: Arc::default(),
-            paced: StatusThrottle::default(),
+            status_throttle: StatusThrottle::default(),
             told: Reported::default(),
         }
     }
 
     /// Wakes a job when it, one of its pods, or what a node is to it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
-        let news = Arc::<AllNews>::default();
-        let (to, context, of_jobs) = (queue.clone(), context.clone(), news.clone());
+        let triggers = Arc::<AllTriggers>::default();
+        let (to, context, of_jobs) = (queue.clone(), context.clone(), triggers.clone());
         let (gone, looked) = (self.gone.clone(), self.looked.clone());
         self.jobs.on_change(move |change| match change {
             Change::Applied {
                 old: Some(old),
                 new,
-            } if !is_news(&old.0, &new.0) => {}
+            } if !is_trigger(&old.0, &new.0) => {}
             Change::Applied { old, new } => {
                 of_jobs.note(old.as_deref(), new);
                 gone.told(new);
@@ -125,8 +125,9 @@ impl Controller for BroadcastJobController {
                 Change::Deleted { old } => (Some(&*old.0), None),
                 Change::Synced => return,
             };
-            if is_news_of_node(old, new) {
-                news.concerned(old, new)
+            if is_trigger_of_node(old, new) {
+                triggers
+                    .concerned(old, new)
                     .into_iter()
                     .for_each(|job| to.add(job));
             }
@@ -147,8 +148,8 @@ fn wake_owner(queue: &Queue<Key>, pod: &Pod) {
     }
 }
 
-fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {
-    triggers::is_news(
+fn is_trigger(old: &BroadcastJob, new: &BroadcastJob) -> bool {
+    triggers::is_trigger(
         (&old.metadata, &old.status),
         (&new.metadata, &new.status),
         |status| {
@@ -160,8 +161,8 @@ fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {
     )
 }
 
-impl AllNews {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, News>> {
+impl AllTriggers {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Triggers>> {
         self.0.lock()
     }
 
@@ -177,15 +178,15 @@ impl AllNews {
         if is_as_before && self.lock().contains_key(&key) {
             return;
         }
-        let news = News::new(&new.0);
-        self.lock().insert(key, news);
+        let triggers = Triggers::new(&new.0);
+        self.lock().insert(key, triggers);
     }
 
     /// The jobs to which this change of a node matters.
     fn concerned(&self, old: Option<&Node>, new: Option<&Node>) -> Vec<Key> {
         let all = self.lock();
         all.iter()
-            .filter(|(_, news)| news.is_one(old, new))
+            .filter(|(_, triggers)| triggers.is_one(old, new))
             .map(|(key, _)| key.clone())
             .collect()
     }
@@ -281,7 +282,7 @@ async fn round(
     let is_urgent = |old: &Option<_>, new: &Option<_>| {
         new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
     };
-    let hold = reads.paced.holds(job.uid());
+    let hold = reads.status_throttle.holds(job.uid());
     let foreseen = || {
         Some(turn::alone(is_large, || {
             status(&snapshot, &plan, &Outcome::default(), now)
@@ -299,7 +300,7 @@ async fn round(
         })
     };
     let next = reads
-        .paced
+        .status_throttle
         .carry_out(
             context,
             &plan,

@@ -4,7 +4,7 @@
 mod entries;
 mod left;
 mod read;
-mod untold;
+mod unreported;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ use anyhow::Context as _;
 use entries::Entries;
 use read::{filled, is_unseen};
 use serde_json::json;
-use untold::Untold;
+use unreported::Unreported;
 
 /// The stores that a decision reads.
 pub(crate) struct ContainerRecreateRequestController {
@@ -51,7 +51,7 @@ pub(crate) struct ContainerRecreateRequestController {
     pods: Arc<Store<Pod>>,
     images: Arc<Store<Watched<NodeImage>>>,
     left: Arc<Entries>,
-    untold: Arc<Untold>,
+    unreported: Arc<Unreported>,
 }
 
 impl Controller for ContainerRecreateRequestController {
@@ -64,13 +64,13 @@ impl Controller for ContainerRecreateRequestController {
     }
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        let (left, untold) = (Arc::default(), Arc::default());
+        let (left, unreported) = (Arc::default(), Arc::default());
         Self {
             requests: reader.read(),
             pods: reader.read(),
             images: reader.read(),
             left,
-            untold,
+            unreported,
         }
     }
 
@@ -78,11 +78,11 @@ impl Controller for ContainerRecreateRequestController {
     /// node changes. A request that is gone is woken while a pod is still out of service for it.
     fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, gone, requests) = (queue.clone(), context.clone(), self.requests.clone());
-        let untold = self.untold.clone();
+        let unreported = self.unreported.clone();
         self.requests.on_change(move |change| {
             if let Change::Deleted { old } = change {
                 gone.expectations.forget(old.uid());
-                untold.forget(old.uid());
+                unreported.forget(old.uid());
             }
             each(change, |request| {
                 to.add(Key::of(request));
@@ -221,7 +221,7 @@ impl ContainerRecreateRequestController {
             .as_ref()
             .zip(told.as_ref())
             .is_some_and(|(old, new)| tells_stops_alone(old, new));
-        let wait = self.untold.waits(request.uid(), is_stop);
+        let wait = self.unreported.waits(request.uid(), is_stop);
         let told = told.filter(|_| wait.is_none());
         let next = |outcome: &Outcome| {
             (!goes && wait.is_none()).then(|| status(snapshot, plan, outcome, now))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::{DaemonSet, DaemonSetStatus};
-use berth_kinds::daemonset::{DaemonSetOwner, News, is_another, is_urgent, namesakes};
+use berth_kinds::daemonset::{DaemonSetOwner, Triggers, is_another, is_urgent, namesakes};
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Store, object};
@@ -13,7 +13,7 @@ use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Metadata;
 use parking_lot::Mutex;
 
-use crate::controllers::pod_owner::{self, Controlled, Objects, is_news};
+use crate::controllers::pod_owner::{self, Controlled, Objects, is_trigger};
 use crate::reconcile::podset::{Observed, wake_owner};
 use crate::stores::reads::Reader;
 use crate::stores::triggers::each;
@@ -22,7 +22,7 @@ use crate::stores::watched::Watched;
 pub(crate) type DaemonSetController = pod_owner::PodOwnerController<DaemonSetOwner>;
 
 /// Which changes of nodes concern which DaemonSet.
-type AllNews = Arc<Mutex<HashMap<Key, News>>>;
+type AllTriggers = Arc<Mutex<HashMap<Key, Triggers>>>;
 
 impl Controlled for DaemonSetOwner {
     const NAME: &'static str = "daemonset";
@@ -37,15 +37,17 @@ impl Controlled for DaemonSetOwner {
     /// Wakes a DaemonSet when a pod of another DaemonSet of its name changes, or a node changes in
     /// a way that concerns it.
     fn wake(reads: &DaemonSetController, queue: &Arc<Queue<Key>>) {
-        let news = AllNews::default();
-        let of_sets = news.clone();
+        let triggers = AllTriggers::default();
+        let of_sets = triggers.clone();
         reads.sets.on_change(move |change| match change {
             Change::Applied {
                 old: Some(old),
                 new,
-            } if !is_news::<Self>(&old.0, &new.0) => {}
+            } if !is_trigger::<Self>(&old.0, &new.0) => {}
             Change::Applied { new, .. } => {
-                of_sets.lock().insert(Key::of(&**new), News::new(&new.0));
+                of_sets
+                    .lock()
+                    .insert(Key::of(&**new), Triggers::new(&new.0));
             }
             Change::Deleted { old } => {
                 of_sets.lock().remove(&Key::of(&**old));
@@ -57,7 +59,7 @@ impl Controlled for DaemonSetOwner {
             .of_pods
             .pods
             .on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
-        wake_for_nodes(reads, queue, news);
+        wake_for_nodes(reads, queue, triggers);
     }
 
     fn observe(
@@ -94,7 +96,7 @@ impl Controlled for DaemonSetOwner {
 
 /// Wakes those DaemonSets that a node's change concerns, or that have pods on a node that comes or
 /// goes.
-fn wake_for_nodes(reads: &DaemonSetController, queue: &Arc<Queue<Key>>, news: AllNews) {
+fn wake_for_nodes(reads: &DaemonSetController, queue: &Arc<Queue<Key>>, triggers: AllTriggers) {
     let (to, pods) = (queue.clone(), reads.of_pods.pods.clone());
     reads.of_pods.nodes.on_change(move |change| {
         let (old, new): (Option<&Node>, Option<&Node>) = match change {
@@ -102,9 +104,9 @@ fn wake_for_nodes(reads: &DaemonSetController, queue: &Arc<Queue<Key>>, news: Al
             Change::Deleted { old } => (Some(&old.0), None),
             Change::Synced => return,
         };
-        let all = news.lock();
+        let all = triggers.lock();
         all.iter()
-            .filter(|(_, news)| news.is_one(old, new))
+            .filter(|(_, triggers)| triggers.is_one(old, new))
             .for_each(|(key, _)| to.add(key.clone()));
         drop(all);
         if let Some(node) = new.or(old).filter(|_| is_another(old, new)) {

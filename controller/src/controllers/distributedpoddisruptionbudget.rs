@@ -56,7 +56,7 @@ pub(crate) struct DistributedPodDisruptionBudgetController {
     pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
-    paced: StatusThrottle,
+    status_throttle: StatusThrottle,
     views: Views,
     /// By uid: the newest generation, and when this process first saw it.
     generations: Mutex<BTreeMap<String, (i64, Instant)>>,
@@ -73,7 +73,7 @@ impl Controller for DistributedPodDisruptionBudgetController {
             natives: reader.read(),
             pods: reader.read(),
             nodes: reader.read(),
-            paced: StatusThrottle::default(),
+            status_throttle: StatusThrottle::default(),
             views: Views::default(),
             generations: Mutex::default(),
         }
@@ -157,7 +157,7 @@ impl Controller for DistributedPodDisruptionBudgetController {
             );
             let written = (old, &Some(new), nothing_is_urgent, None);
             return self
-                .paced
+                .status_throttle
                 .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
                 .await;
         }
@@ -178,7 +178,7 @@ impl Controller for DistributedPodDisruptionBudgetController {
         let pace = is_awaited.then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self
-            .paced
+            .status_throttle
             .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
             .await;
         at_latest(next, budgets.counted_again(&key.namespace, soon))

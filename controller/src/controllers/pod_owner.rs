@@ -89,7 +89,7 @@ pub(crate) struct PodOwnerController<K: Controlled> {
     pub(crate) own: K::Own,
     told: Reported,
     ended: EndedPods<K::Ended>,
-    paced: StatusThrottle,
+    status_throttle: StatusThrottle,
 }
 
 impl<K: Controlled> Controller for PodOwnerController<K> {
@@ -104,7 +104,7 @@ impl<K: Controlled> Controller for PodOwnerController<K> {
             of_pods: PodSetReads::new(reader),
             told: Reported::default(),
             ended: EndedPods::default(),
-            paced: StatusThrottle::default(),
+            status_throttle: StatusThrottle::default(),
         }
     }
 
@@ -115,7 +115,7 @@ impl<K: Controlled> Controller for PodOwnerController<K> {
             Change::Applied {
                 old: Some(old),
                 new,
-            } if !is_news::<K>(&old.0, &new.0) => {}
+            } if !is_trigger::<K>(&old.0, &new.0) => {}
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
             Change::Deleted { old } => {
                 context.expectations.forget(old.uid());
@@ -141,13 +141,13 @@ impl<K: Controlled> Controller for PodOwnerController<K> {
 }
 
 /// Whether the change of an object is a reason to decide again.
-pub(crate) fn is_news<
+pub(crate) fn is_trigger<
     K: PodOwner<Object: CustomResource + CustomResourceExt, Status: PartialEq>,
 >(
     old: &K::Object,
     new: &K::Object,
 ) -> bool {
-    triggers::is_news(
+    triggers::is_trigger(
         (old.meta(), K::status(old)),
         (new.meta(), K::status(new)),
         |status| {
@@ -229,7 +229,7 @@ async fn round<K: Controlled>(
     };
     let statuses = (K::status(&set.0), status, is_urgent);
     reads
-        .paced
+        .status_throttle
         .carry_out(context, &plan, &reads.sets, set, statuses)
         .await
 }

@@ -41,7 +41,7 @@ pub(crate) struct PodUnavailableBudgetController {
     pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
-    paced: StatusThrottle,
+    status_throttle: StatusThrottle,
     views: Views,
 }
 
@@ -50,13 +50,13 @@ impl Controller for PodUnavailableBudgetController {
     const NAME: &'static str = "podunavailablebudget";
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        let (paced, views) = (StatusThrottle::default(), Views::default());
+        let (status_throttle, views) = (StatusThrottle::default(), Views::default());
         Self {
             budgets: reader.read(),
             natives: reader.read(),
             pods: reader.read(),
             nodes: reader.read(),
-            paced,
+            status_throttle,
             views,
         }
     }
@@ -117,7 +117,7 @@ impl Controller for PodUnavailableBudgetController {
             );
             let written = (old, &Some(new), nothing_is_urgent, None);
             return self
-                .paced
+                .status_throttle
                 .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
                 .await;
         }
@@ -138,7 +138,7 @@ impl Controller for PodUnavailableBudgetController {
         let pace = is_awaited.then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self
-            .paced
+            .status_throttle
             .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
             .await;
         at_latest(next, budgets.counted_again(&key.namespace, soon))

@@ -56,7 +56,7 @@ pub(crate) struct SidecarSetController {
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     selectors: Arc<Selectors>,
     told: Reported,
-    paced: StatusThrottle,
+    status_throttle: StatusThrottle,
     turns: KnownTurns,
 }
 
@@ -75,7 +75,7 @@ impl Controller for SidecarSetController {
             nodeimages: reader.read(),
             jobs: reader.read(),
             told: Reported::default(),
-            paced: StatusThrottle::default(),
+            status_throttle: StatusThrottle::default(),
             turns: KnownTurns::default(),
         }
     }
@@ -94,7 +94,7 @@ impl Controller for SidecarSetController {
         let (to, known) = (queue.clone(), context.clone());
         self.sets.on_change(move |change| match change {
             Change::Applied { old, new } => {
-                if old.as_ref().is_none_or(|old| is_news(&old.0, &new.0)) {
+                if old.as_ref().is_none_or(|old| is_trigger(&old.0, &new.0)) {
                     to.add(Key::of(&**new));
                     base_of(&new.0)
                         .into_iter()
@@ -231,8 +231,8 @@ fn pace(matched: i32, is_new: bool) -> Duration {
     }
 }
 
-fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
-    triggers::is_news(
+fn is_trigger(old: &SidecarSet, new: &SidecarSet) -> bool {
+    triggers::is_trigger(
         (&old.metadata, &old.status),
         (&new.metadata, &new.status),
         |status| {

@@ -52,7 +52,7 @@ pub(crate) struct UnitedDeploymentController {
     pods: Arc<Store<Pod>>,
     told: Reported,
     refused: Refused,
-    paced: StatusThrottle,
+    status_throttle: StatusThrottle,
 }
 
 impl Controller for UnitedDeploymentController {
@@ -73,7 +73,7 @@ impl Controller for UnitedDeploymentController {
             pods: reader.read(),
             told: Reported::default(),
             refused: Refused::default(),
-            paced: StatusThrottle::of(PACE),
+            status_throttle: StatusThrottle::of(PACE),
         }
     }
 
@@ -145,7 +145,7 @@ impl UnitedDeploymentController {
         };
         let status = (&united.0.status, status, is_urgent);
         let next = self
-            .paced
+            .status_throttle
             .carry_out(context, &plan, &self.united, united, status)
             .await;
         if let Some(wait) = wait {

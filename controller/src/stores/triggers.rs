@@ -19,7 +19,7 @@ pub(crate) fn each<T>(change: &Change<T>, mut concerns: impl FnMut(&T)) {
 /// condition is the controller's own and no reason: the message of a refusal names another new pod
 /// each time, so each would cause the next try at once. `without_words` removes messages and times
 /// from a status.
-pub(crate) fn is_news<S: Clone + Default + PartialEq>(
+pub(crate) fn is_trigger<S: Clone + Default + PartialEq>(
     old: (&ObjectMeta, &Option<S>),
     new: (&ObjectMeta, &Option<S>),
     without_words: impl Fn(&mut S),

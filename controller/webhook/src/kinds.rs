@@ -121,7 +121,8 @@ pub(crate) fn is_of_free_workload(
         return Ok(());
     };
     let target = &state.spec.target_ref;
-    let other = records.keeper(namespace, (&target.api_version, &target.kind, &target.name));
+    let other =
+        records.persistent_pod_state(namespace, (&target.api_version, &target.kind, &target.name));
     other.filter(|other| Some(other) != state.metadata.name.as_ref()).map_or(Ok(()), |other| {
         Err(format!(
             "spec.targetRef: PersistentPodState {other} keeps the records of {} {} already: change that one, or delete it first",

@@ -12,13 +12,13 @@ mod config;
 pub mod deletions;
 mod endpoint;
 mod error;
-mod keeper;
 mod kinds;
 mod migrate;
 pub mod places;
 pub mod pods;
 mod secret_path;
 mod server;
+mod webhook_configuration;
 
 /// The answer to a body that is POSTed here.
 pub mod reviews {
@@ -47,22 +47,22 @@ use tokio::task::JoinHandle;
 pub use certs::Validity;
 pub use config::{Config, PodIdentity};
 pub use error::Error;
-pub use keeper::proof::PORT_NAME;
-pub use keeper::readiness::Readiness;
 pub use migrate::prepare_return::{ReturnError, prepare_return};
 pub use migrate::{Migrated, migrate};
 pub use pods::pod_webhook::PodWebhook;
 pub use server::NO_TOKEN;
 pub use server::latency::ReviewMetrics;
+pub use webhook_configuration::conversion_probe::PORT_NAME;
+pub use webhook_configuration::readiness::Readiness;
 
 use crate::certs::issue;
 use crate::certs::plan::Policy;
 use crate::certs::resolver::{self, Resolver};
 use crate::endpoint::Endpoint;
-use crate::keeper::Keeper;
 use crate::pods::Added;
 use crate::secret_path::SecretPath;
 use crate::server::Phase;
+use crate::webhook_configuration::{WebhookConfigurator, maintain};
 
 /// The running webhooks.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ pub async fn run(
     let (write_down, written) = watch::channel(None);
     // Without a configuration for pods nothing is read, and nothing can be added to it.
     let (learned, added) = watch::channel((!config.pods).then(Added::default));
-    let keeper = Keeper {
+    let configurator = WebhookConfigurator {
         serves_pods: config.pods,
         pods: (scopes, write_down),
         added: learned,
@@ -166,7 +166,7 @@ pub async fn run(
     let tasks = vec![
         server::threads::serve(listener, server::Server::new(http1), judge, phases.clone())
             .map_err(Error::Threads)?,
-        tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases).map(Ok)),
+        tokio::spawn(maintain(configurator, config, readiness.clone(), phases).map(Ok)),
         tokio::spawn(end(shutdown, phase, drain).map(Ok)),
     ];
     Ok(Handle {

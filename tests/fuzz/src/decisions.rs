@@ -296,10 +296,10 @@ pub(crate) fn daemon_set(data: &[u8]) {
         ..set.clone()
     });
     each_node_has_its_pod(&snapshot, &plan);
-    let news = daemonset::News::new(&set);
+    let triggers = daemonset::Triggers::new(&set);
     for node in snapshot.nodes.values() {
         assert!(
-            !news.is_one(Some(node), Some(node)),
+            !triggers.is_one(Some(node), Some(node)),
             "a node that stays is no news"
         );
     }
@@ -348,11 +348,11 @@ pub(crate) fn broadcast_job(data: &[u8]) {
         return;
     };
     let (nodes, pods): (Vec<Arc<Node>>, Vec<Arc<Pod>>) = (all(&world.nodes), all(&world.pods));
-    let news = broadcastjob::News::new(&job);
+    let triggers = broadcastjob::Triggers::new(&job);
     for pair in nodes.windows(2) {
         if let [old, new] = pair {
-            broadcastjob::is_news(Some(old), Some(new));
-            news.is_one(Some(old), Some(new));
+            broadcastjob::is_trigger(Some(old), Some(new));
+            triggers.is_one(Some(old), Some(new));
         }
     }
     let gone = pods

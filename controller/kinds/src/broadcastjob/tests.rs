@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::simulation::{World, read};
-use super::{News, is_news, is_over, is_urgent};
+use super::{Triggers, is_over, is_trigger, is_urgent};
 use crate::model::unknown;
 
 fn stages(plan: &Plan) -> Vec<(&str, usize)> {
@@ -452,7 +452,7 @@ fn nodes_that_have_not_begun_get_a_changed_template() {
 fn node_wakes_job_when_fit_changes_not_on_heartbeat() {
     let mut world = World::new(1, json!({}));
     let job: BroadcastJob = read(world.job.as_ref().unwrap());
-    let (news, old) = (News::new(&job), read(&world.nodes["n0"]));
+    let (triggers, old) = (Triggers::new(&job), read(&world.nodes["n0"]));
     let mut after = |change: Value| {
         world.edit_node("n0", &change);
         read(&world.nodes["n0"])
@@ -460,12 +460,16 @@ fn node_wakes_job_when_fit_changes_not_on_heartbeat() {
     let heartbeat = after(
         json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]}}),
     );
-    assert!(!is_news(Some(&old), Some(&heartbeat)));
+    assert!(!is_trigger(Some(&old), Some(&heartbeat)));
     let labelled = after(json!({"metadata": {"labels": {"other": "x"}}}));
-    assert!(is_news(Some(&old), Some(&labelled)) && !news.is_one(Some(&old), Some(&labelled)));
+    assert!(
+        is_trigger(Some(&old), Some(&labelled)) && !triggers.is_one(Some(&old), Some(&labelled))
+    );
     let cordoned = after(json!({"spec": {"unschedulable": true}}));
-    assert!(is_news(Some(&old), Some(&cordoned)) && news.is_one(Some(&old), Some(&cordoned)));
-    assert!(news.is_one(None, Some(&old)) && news.is_one(Some(&old), None));
+    assert!(
+        is_trigger(Some(&old), Some(&cordoned)) && triggers.is_one(Some(&old), Some(&cordoned))
+    );
+    assert!(triggers.is_one(None, Some(&old)) && triggers.is_one(Some(&old), None));
     assert!(!is_over(&job));
     for change in [
         json!({"status": {"phase": "completed"}}),

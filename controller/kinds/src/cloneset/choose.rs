@@ -9,7 +9,7 @@ use berth_workload::update::inplace::{inherited, steps};
 use berth_workload::update::pod_order;
 use berth_workload::update::podset::chosen::Chosen;
 use berth_workload::update::podset::history::Revisions;
-use berth_workload::update::podset::way::Ways;
+use berth_workload::update::podset::update_method::UpdateMethods;
 use berth_workload::update::revision::Revision;
 use berth_workload::update::rollout::{self, Candidate, Numbers, repair};
 use jiff::Timestamp;
@@ -58,13 +58,13 @@ pub(super) fn choose(
     let claims = claim_hash::Present::default();
     let recreates =
         |old: &Revision| claim_hash::recreates(snapshot, &claims, settings.policy, old, &target);
-    let ways = Ways::new(&view, settings.policy, revisions, &target, recreates);
+    let methods = UpdateMethods::new(&view, settings.policy, revisions, &target, recreates);
     let why = if settings.wanted.updates {
         "partition"
     } else {
         "paused, or OnDelete"
     };
-    Chosen::new(target, ways, candidates)
+    Chosen::new(target, methods, candidates)
         .back(back)
         // A pod that goes back to its earlier revision needs no image that is pulled ahead.
         .with_held(|pod| if back { None } else { hold.of(pod) })

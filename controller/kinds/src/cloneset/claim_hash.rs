@@ -11,7 +11,7 @@ use berth_workload::feature_gates::Gate;
 use berth_workload::objects::quantity;
 use berth_workload::update::inplace::change::Change;
 use berth_workload::update::inplace::kubelet_hash::deep_hash;
-use berth_workload::update::podset::way::Policy;
+use berth_workload::update::podset::update_method::Policy;
 use berth_workload::update::revision::Revision;
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
+mod reported;
 mod silence;
-mod told;
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use berth_workload::update::inplace::{inherited, steps};
 use berth_workload::update::podset::Uids;
 use berth_workload::update::podset::chosen::Chosen;
 use berth_workload::update::podset::history::Revisions;
-use berth_workload::update::podset::way::{Policy, Ways};
+use berth_workload::update::podset::update_method::{Policy, UpdateMethods};
 use berth_workload::update::rollout::repair::{self, Repair};
 use jiff::Timestamp;
 
@@ -371,20 +371,20 @@ pub(super) fn choose(
         .iter()
         .filter(|pod| !has_gate(pod, IN_PLACE_UPDATE_READY));
     let without_gate = without_gate.map(|pod| pod.metadata.uid.clone());
-    let ways = Ways::new(&view, settings.policy, revisions, &target, |_| None)
-        .asked_by("rollingUpdateType is Standard");
-    let ways = match settings.policy {
+    let methods = UpdateMethods::new(&view, settings.policy, revisions, &target, |_| None)
+        .with_reason("rollingUpdateType is Standard");
+    let methods = match settings.policy {
         Policy::InPlaceIfPossible => {
-            ways.with_replaced(without_gate, "it has no readiness gate InPlaceUpdateReady")
+            methods.with_replaced(without_gate, "it has no readiness gate InPlaceUpdateReady")
         }
-        Policy::ReCreate | Policy::InPlaceOnly => ways,
+        Policy::ReCreate | Policy::InPlaceOnly => methods,
     };
     let why = if settings.updates {
         "partition, selector, another zone, or maxSurge"
     } else {
         "paused, or OnDelete"
     };
-    Chosen::new(target, ways, candidates)
+    Chosen::new(target, methods, candidates)
         .with_later(later, turns.repair)
         .with_staying(staying, why)
 }

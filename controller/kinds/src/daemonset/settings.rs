@@ -13,7 +13,7 @@ use berth_workload::objects::selector::Selector;
 use berth_workload::plan::Refusal;
 use berth_workload::update::launch;
 use berth_workload::update::podset::spec::{check_selector, refusal};
-use berth_workload::update::podset::way::Policy;
+use berth_workload::update::podset::update_method::Policy;
 use serde_json::Value;
 
 use super::{Snapshot, is_in_place};

@@ -6,7 +6,7 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_workload::images::pull::{Nodes, Settings};
 use berth_workload::objects::node::image::NodeImage;
 use berth_workload::objects::node::image::entry::{self, Standing};
-use berth_workload::objects::node::image::room::{Full, Wish, room};
+use berth_workload::objects::node::image::room::{Full, PullRequest, room};
 use berth_workload::objects::node::image::{is_asked_by, name};
 use jiff::{SignedDuration, Timestamp};
 
@@ -67,7 +67,7 @@ impl<'a> Round<'a> {
         };
         // The entries of thousands of nodes are read only if there can be strays.
         let edited = snapshot.job.metadata.generation != Some(1);
-        let wish = Wish::of(&snapshot.job, &settings.image, &settings.tag);
+        let request = PullRequest::of(&snapshot.job, &settings.image, &settings.tag);
         for node in nodes {
             let wanted = wanted.has(node);
             let stray = if wanted {
@@ -76,7 +76,7 @@ impl<'a> Round<'a> {
                 is_asked_by(node, uid)
             };
             if wanted {
-                round.add(node, stray, &wish, settings, uid, now);
+                round.add(node, stray, &request, settings, uid, now);
             }
             if stray {
                 round.strays.push(Stray { node, wanted });
@@ -114,7 +114,7 @@ impl<'a> Round<'a> {
         &mut self,
         node: &'a NodeImage,
         stray: bool,
-        wish: &Wish<'_>,
+        request: &PullRequest<'_>,
         settings: &Settings<'_>,
         uid: &str,
         now: Timestamp,
@@ -124,7 +124,7 @@ impl<'a> Round<'a> {
             // The old entry is removed first, then the new one added, because a NodeImage takes one
             // patch at a time.
             Standing::NotAsked if stray => self.waiting.push(name(node)),
-            Standing::NotAsked => match room(node, wish) {
+            Standing::NotAsked => match room(node, request) {
                 Err(full) => self.full.push((name(node), full)),
                 Ok(()) => self.open.push(node),
             },

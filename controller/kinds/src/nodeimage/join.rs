@@ -12,7 +12,7 @@ use berth_workload::images::{prepull, pull};
 use berth_workload::objects::node::Node;
 use berth_workload::objects::node::image::NodeImage;
 use berth_workload::objects::node::image::entry::{self, Standing};
-use berth_workload::objects::node::image::room::{Wish, room};
+use berth_workload::objects::node::image::room::{PullRequest, room};
 use berth_workload::objects::node::placement::Placement;
 use berth_workload::objects::resource::{CLONE_SETS, DAEMON_SETS, Resource};
 use berth_workload::update::revision::Revision;
@@ -121,7 +121,7 @@ fn is_awaited(job: &ImagePullJob, image: &NodeImage, now: Timestamp) -> bool {
     settings.parallelism(1) > 0
         && settings.nodes.have(image)
         && entry::standing(image, &settings.image, &settings.tag, uid, now) == Standing::NotAsked
-        && room(image, &Wish::of(job, &settings.image, &settings.tag)).is_ok()
+        && room(image, &PullRequest::of(job, &settings.image, &settings.tag)).is_ok()
 }
 
 fn add_workloads(join: &Join, node: &Node, image: &mut NodeImage, now: Timestamp) {

@@ -1,7 +1,7 @@
 //! Decides about a SidecarSet.
 
 mod patch;
-mod told;
+mod reported;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::update::{ahead, hot};
 use super::{Snapshot, status};
 
 use patch::{key, note_state, step, update, write_state};
-use told::{tell, waiting};
+use reported::{tell, waiting};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {

@@ -9,7 +9,7 @@ use berth_workload::plan::{Event, Plan};
 use berth_workload::update::inplace::{inherited, steps};
 use berth_workload::update::podset::chosen::Chosen;
 use berth_workload::update::podset::history::Revisions;
-use berth_workload::update::podset::way::Ways;
+use berth_workload::update::podset::update_method::UpdateMethods;
 use berth_workload::update::rollout::repair::{self, Repair};
 
 use super::Snapshot;
@@ -72,7 +72,8 @@ pub(super) fn choose(
     });
     places.growth.plan(snapshot, &growing, plan);
     let target = revisions.updated.clone();
-    let ways = Ways::new(&view, settings.policy, revisions, &target, |_| None).with_volumes(&view);
+    let methods = UpdateMethods::new(&view, settings.policy, revisions, &target, |_| None)
+        .with_volumes(&view);
     let why = if settings.updates {
         "partition"
     } else if settings.on_delete {
@@ -80,7 +81,7 @@ pub(super) fn choose(
     } else {
         "paused"
     };
-    Chosen::new(target, ways, candidates)
+    Chosen::new(target, methods, candidates)
         .with_held(|pod| hold.of(pod))
         .with_later(later, repair)
         .with_first(first_in_order(settings, places))

@@ -13,7 +13,7 @@ use berth_workload::objects::ordinals::Ordinals;
 use berth_workload::plan::Refusal;
 use berth_workload::update::launch;
 use berth_workload::update::podset::spec::{check_claim_templates, check_selector, refusal};
-use berth_workload::update::podset::way::Policy;
+use berth_workload::update::podset::update_method::Policy;
 use berth_workload::update::update_order::UpdateOrder;
 use jiff::SignedDuration;
 use serde_json::Value;

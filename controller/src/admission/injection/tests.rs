@@ -112,15 +112,15 @@ fn set_counts_only_once_current_selectors_are_written() {
         ),
         ("nothing is written", None, of(json!({})), Asked::Unknown),
     ] {
-        let pod_asks = Arc::<WebhookRules>::default();
+        let webhook_rules = Arc::<WebhookRules>::default();
         let channel = || watch::channel(written.cloned());
         let (wanted, written) = (channel().0, channel().1);
-        pod_asks.connect(PodWebhook {
+        webhook_rules.connect(PodWebhook {
             wanted,
             written,
             ..PodWebhook::looked_at(None)
         });
-        let injection = Injection::new(pod_asks, Gates::default(), "kruise-system", "", None);
+        let injection = Injection::new(webhook_rules, Gates::default(), "kruise-system", "", None);
         assert_eq!(injection.asked(&set), expected, "{what}");
     }
 }

@@ -17,7 +17,7 @@ fn unused_webhook_entries_are_emptied() {
             asks.ask(Arc::new(AllRequests));
         }
         assert_eq!(
-            asks.keeper(has_entries).is_some(),
+            asks.writer_channels(has_entries).is_some(),
             is_kept,
             "{is_asked} {has_entries}"
         );

@@ -20,7 +20,7 @@ fn node(zone: &str) -> Node {
 
 #[test]
 fn node_triggers_its_unfinished_jobs_only() {
-    let (all, in_a) = (AllNews::default(), node("a"));
+    let (all, in_a) = (AllTriggers::default(), node("a"));
     let wakes = || !all.concerned(None, Some(&in_a)).is_empty();
     let (here, there) = (job("a", json!({})), job("b", json!({})));
     assert!(!wakes());

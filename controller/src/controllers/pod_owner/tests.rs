@@ -13,11 +13,15 @@ fn other_words_in_a_condition_are_no_news() {
             .unwrap()
     };
     let before = set(1, "Refused", "pod a");
-    for (after, news) in [
+    for (after, triggers) in [
         (set(1, "Refused", "pod b"), false),
         (set(1, "Other", "pod a"), true),
         (set(2, "Refused", "pod a"), true),
     ] {
-        assert_eq!(is_news::<CloneSetOwner>(&before, &after), news, "{after:?}");
+        assert_eq!(
+            is_trigger::<CloneSetOwner>(&before, &after),
+            triggers,
+            "{after:?}"
+        );
     }
 }

@@ -60,7 +60,7 @@ impl SidecarSetController {
             Some(Some(new))
         };
         let next = self
-            .paced
+            .status_throttle
             .carry_out(
                 context,
                 &plan,

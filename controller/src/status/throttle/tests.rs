@@ -50,13 +50,14 @@ fn awaited_status_pace_grows_with_pod_count() {
 
 #[test]
 fn old_writes_are_forgotten() {
-    let paced = StatusThrottle::default();
-    assert_eq!(paced.since("a"), None);
-    paced.note("a");
-    assert!(paced.since("a").is_some_and(|since| since < PACE));
-    *paced.written.lock().get_mut("a").unwrap() = Instant::now().checked_sub(PACE).unwrap();
-    paced.note("b");
-    assert!(paced.since("a").is_none() && paced.since("b").is_some());
+    let status_throttle = StatusThrottle::default();
+    assert_eq!(status_throttle.since("a"), None);
+    status_throttle.note("a");
+    assert!(status_throttle.since("a").is_some_and(|since| since < PACE));
+    *status_throttle.written.lock().get_mut("a").unwrap() =
+        Instant::now().checked_sub(PACE).unwrap();
+    status_throttle.note("b");
+    assert!(status_throttle.since("a").is_none() && status_throttle.since("b").is_some());
 }
 
 #[test]

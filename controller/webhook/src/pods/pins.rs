@@ -172,7 +172,8 @@ fn entry(
 pub trait Records: std::fmt::Debug + Send + Sync {
     /// The name of the PersistentPodState of this workload (API version, kind, name), if one is
     /// known.
-    fn keeper(&self, namespace: &str, workload: (&str, &str, &str)) -> Option<String>;
+    fn persistent_pod_state(&self, namespace: &str, workload: (&str, &str, &str))
+    -> Option<String>;
 
     /// Adds to a new pod of the namespace the node that its record says; `false` if there is
     /// nothing to add. The argument has only these parts of the pod: metadata (name, annotations,

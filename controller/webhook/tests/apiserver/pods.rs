@@ -23,7 +23,7 @@ pub(crate) struct Counted {
 }
 
 impl Records for Counted {
-    fn keeper(&self, _: &str, _: (&str, &str, &str)) -> Option<String> {
+    fn persistent_pod_state(&self, _: &str, _: (&str, &str, &str)) -> Option<String> {
         None
     }
 

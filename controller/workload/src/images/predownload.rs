@@ -26,7 +26,7 @@ use crate::update::inplace::change::{self, Change};
 use crate::update::inplace::steps;
 use crate::update::podset::WorkloadView;
 use crate::update::podset::history::Revisions;
-use crate::update::podset::way::Policy;
+use crate::update::podset::update_method::Policy;
 use crate::update::revision::{HASH_LABEL, REVISION_LABEL, Revision};
 
 pub use annotated::Annotated;

@@ -18,7 +18,7 @@ use crate::feature_gates::Gates;
 use crate::images::pull;
 use crate::objects::node::image::NodeImage;
 use crate::objects::node::image::entry::{self, Ask};
-use crate::objects::node::image::room::{Wish, room};
+use crate::objects::node::image::room::{PullRequest, room};
 use crate::objects::resource::{CLONE_SETS, DAEMON_SETS, Resource};
 use crate::plan::Refusal;
 use crate::update::podset::Workload;
@@ -126,7 +126,7 @@ pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timesta
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let is_asked = entry::find(node, image, tag)
         .is_some_and(|e| e.owner_references.iter().any(|o| entry::is(o, uid)));
-    if is_asked || room(node, &Wish::of(job, image, tag)).is_err() {
+    if is_asked || room(node, &PullRequest::of(job, image, tag)).is_err() {
         return;
     }
     let owner = ObjectReference {

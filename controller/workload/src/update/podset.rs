@@ -17,7 +17,7 @@ pub mod release;
 pub mod spec;
 pub mod unreadable;
 pub mod update;
-pub mod way;
+pub mod update_method;
 pub(crate) mod workload_view;
 
 use std::collections::BTreeSet;

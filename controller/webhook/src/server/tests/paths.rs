@@ -18,7 +18,7 @@ use crate::server::{Judge, Token, route};
 struct Knows;
 
 impl Records for Knows {
-    fn keeper(&self, _: &str, _: (&str, &str, &str)) -> Option<String> {
+    fn persistent_pod_state(&self, _: &str, _: (&str, &str, &str)) -> Option<String> {
         Some("of-a-victim".to_owned())
     }
 

@@ -18,7 +18,7 @@ use crate::update::inplace::steps;
 use crate::update::podset::WorkloadView;
 use crate::update::podset::chosen::Held;
 use crate::update::podset::history::Revisions;
-use crate::update::podset::way::Policy;
+use crate::update::podset::update_method::Policy;
 use crate::update::revision::Revision;
 
 /// The in-place updates that wait for an image.

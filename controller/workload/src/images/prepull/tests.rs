@@ -113,7 +113,7 @@ fn prepull_adds_each_image_once_within_limits() {
         &json!({"spec": {"containers": [{"image": "more:1"}]}}),
     )[0];
     assert_eq!(
-        room(&node, &Wish::of(job, "more", "1")),
+        room(&node, &PullRequest::of(job, "more", "1")),
         Err(Full::ForNamespace("images"))
     );
 }

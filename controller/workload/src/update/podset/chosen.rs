@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::Uids;
-use super::way::{Way, Ways};
+use super::update_method::{UpdateMethod, UpdateMethods};
 use crate::objects::pod::Pod;
 use crate::update::revision::Revision;
 use crate::update::rollout::Repair;
@@ -31,7 +31,7 @@ pub struct Chosen {
     /// The uids of the pods that can be updated.
     uids: Uids,
     /// How pods get there.
-    pub(super) ways: Ways,
+    pub(super) methods: UpdateMethods,
     /// The pods in `now` that wait for a reason of their own, by uid.
     pub(super) held: BTreeMap<Box<str>, Held>,
     /// The pods to update later.
@@ -51,10 +51,13 @@ pub struct Chosen {
 impl Chosen {
     /// The pods to update to `target` now, in order. A pod whose update is refused or waits is not
     /// left halfway.
-    pub fn new(target: Arc<Revision>, ways: Ways, now: Vec<Arc<Pod>>) -> Self {
-        let goes = now
-            .iter()
-            .filter(|pod| !matches!(ways.of(pod), Way::Refused(_) | Way::Waits(_)));
+    pub fn new(target: Arc<Revision>, methods: UpdateMethods, now: Vec<Arc<Pod>>) -> Self {
+        let goes = now.iter().filter(|pod| {
+            !matches!(
+                methods.of(pod),
+                UpdateMethod::Refused(_) | UpdateMethod::Waits(_)
+            )
+        });
         let uids = goes.map(|pod| pod.metadata.uid.clone()).collect();
         let (later, uids_later, staying) = (Vec::new(), Uids::new(), Vec::new());
         let repair = Repair::default();
@@ -63,7 +66,7 @@ impl Chosen {
             back: false,
             now,
             uids,
-            ways,
+            methods,
             held: BTreeMap::new(),
             later,
             first: None,

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::WorkloadView;
 use super::chosen::Chosen;
 use super::hooks::{self, Turn};
-use super::way::Way;
+use super::update_method::UpdateMethod;
 use crate::objects::pod::Pod;
 use crate::objects::resource::PODS;
 use crate::plan::{Action, Event, Plan, PodPatch, Step, Verb, Write};
@@ -31,18 +31,20 @@ pub fn update(
     let brief = Brief::new(target);
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
     for pod in &chosen.now {
-        match (chosen.ways.of(pod), chosen.held.get(&pod.metadata.uid)) {
-            (Way::InPlace(_), Some(held)) => {
+        match (chosen.methods.of(pod), chosen.held.get(&pod.metadata.uid)) {
+            (UpdateMethod::InPlace(_), Some(held)) => {
                 plan.wait_for_pod(pod, held.reason.clone());
                 plan.look_again_after(held.left);
             }
-            (Way::InPlace(patch), None) => match hooks::before_update(view, pod, now) {
+            (UpdateMethod::InPlace(patch), None) => match hooks::before_update(view, pod, now) {
                 Turn::Go => in_place.extend(advance(view, grace, &brief, pod, patch, plan, now)),
                 Turn::Hold(step) => in_place.push(step),
                 Turn::Held => {}
             },
-            (Way::Recreate(reason), _) => recreate.extend(replace(view, pod, target, reason, now)),
-            (Way::Waits(other), _) => {
+            (UpdateMethod::Recreate(reason), _) => {
+                recreate.extend(replace(view, pod, target, reason, now))
+            }
+            (UpdateMethod::Waits(other), _) => {
                 plan.wait_for_pod(
                     pod,
                     format!(
@@ -50,10 +52,10 @@ pub fn update(
                     ),
                 );
             }
-            (Way::Refused(refusal), _) if plan.refusal.is_none() => {
+            (UpdateMethod::Refused(refusal), _) if plan.refusal.is_none() => {
                 view.refuse(plan, refusal.clone())
             }
-            (Way::Refused(_), _) => {}
+            (UpdateMethod::Refused(_), _) => {}
         }
     }
     plan.add_stage("update in place", in_place);

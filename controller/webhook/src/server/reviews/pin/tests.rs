@@ -8,7 +8,7 @@ use crate::pods::NotYet;
 struct ToNode(&'static str);
 
 impl Records for ToNode {
-    fn keeper(&self, _: &str, _: (&str, &str, &str)) -> Option<String> {
+    fn persistent_pod_state(&self, _: &str, _: (&str, &str, &str)) -> Option<String> {
         None
     }
 

@@ -21,7 +21,7 @@ const SECRET_BYTES: usize = 50;
 
 /// One more pull on a node.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct PullRequest<'a> {
     image: &'a str,
     tag: &'a str,
     namespace: &'a str,
@@ -37,7 +37,7 @@ pub enum Full {
     ForNamespace(&'static str),
 }
 
-impl<'a> Wish<'a> {
+impl<'a> PullRequest<'a> {
     /// The pull of a job on each of its nodes; its image is given as name and tag.
     pub fn of(job: &'a ImagePullJob, image: &'a str, tag: &'a str) -> Self {
         let (metadata, template) = (&job.metadata, &job.spec.template);
@@ -63,13 +63,13 @@ impl<'a> Wish<'a> {
 ///
 /// # Errors
 /// The limit that is reached.
-pub fn room(node: &NodeImage, wish: &Wish<'_>) -> Result<(), Full> {
+pub fn room(node: &NodeImage, request: &PullRequest<'_>) -> Result<(), Full> {
     let images = &node.spec.images;
-    let image = images.get(wish.image);
+    let image = images.get(request.image);
     let is_ours = |entry: &&ImageTagSpec| {
         entry
             .namespaces()
-            .any(|namespace| namespace == wish.namespace)
+            .any(|namespace| namespace == request.namespace)
     };
     if image.is_none() {
         let ours = || {
@@ -81,7 +81,7 @@ pub fn room(node: &NodeImage, wish: &Wish<'_>) -> Result<(), Full> {
         one_more("images", ours, MAX_IMAGES.saturating_sub(images.len()))?;
     }
     let tags = image.map_or(&[][..], |image| &image.tags);
-    if !tags.iter().any(|entry| entry.tag == wish.tag) {
+    if !tags.iter().any(|entry| entry.tag == request.tag) {
         one_more(
             "tags of the image",
             || tags.iter().filter(is_ours).count(),
@@ -95,7 +95,7 @@ pub fn room(node: &NodeImage, wish: &Wish<'_>) -> Result<(), Full> {
             let bytes =
                 SECRET_BYTES + text(&secret.namespace) + text(&secret.name) + secret.mode.len();
             all += bytes;
-            ours += if secret.namespace == wish.namespace {
+            ours += if secret.namespace == request.namespace {
                 bytes
             } else {
                 0
@@ -108,9 +108,9 @@ pub fn room(node: &NodeImage, wish: &Wish<'_>) -> Result<(), Full> {
             ours += if is_ours(&tag) { bytes } else { 0 };
         }
     }
-    match MAX_IMAGES_BYTES.checked_sub(all + wish.bytes) {
+    match MAX_IMAGES_BYTES.checked_sub(all + request.bytes) {
         None => Err(Full::ForAll),
-        Some(free) if ours + wish.bytes > free => Err(Full::ForNamespace("size")),
+        Some(free) if ours + request.bytes > free => Err(Full::ForNamespace("size")),
         Some(_) => Ok(()),
     }
 }

@@ -25,7 +25,7 @@ impl Node {
             });
             merge(&mut job["spec"], spec);
             let job: ImagePullJob = serde_json::from_value(job).unwrap();
-            if let Err(full) = room(&self.0, &Wish::of(&job, &image, &tag)) {
+            if let Err(full) = room(&self.0, &PullRequest::of(&job, &image, &tag)) {
                 return (n, full);
             }
             self.put(&job, &image, &tag);
@@ -50,7 +50,7 @@ impl Node {
             job.spec.template.image_pull_policy,
             job.spec.template.sandbox_config.as_ref(),
         );
-        let wish = Ask {
+        let request = Ask {
             image,
             tag,
             owner: &owner,
@@ -62,7 +62,7 @@ impl Node {
         let mut spec = json!(self.0.spec);
         merge(
             &mut spec,
-            &ask(&self.0, &wish, Timestamp::UNIX_EPOCH)["spec"],
+            &ask(&self.0, &request, Timestamp::UNIX_EPOCH)["spec"],
         );
         self.0.spec = serde_json::from_value(spec).unwrap();
     }

@@ -12,10 +12,10 @@ fn node(change: &Value) -> Node {
     serde_json::from_value(node).unwrap()
 }
 
-fn news(spec: Value, annotations: &Value) -> News {
+fn triggers(spec: Value, annotations: &Value) -> Triggers {
     let mut set = json!({"metadata": {"name": "log", "annotations": annotations}, "spec": {"selector": {}, "template": {}}});
     crate::model::apiserver::merge(&mut set["spec"], &spec);
-    News::new(&serde_json::from_value(set).unwrap())
+    Triggers::new(&serde_json::from_value(set).unwrap())
 }
 
 #[test]
@@ -111,28 +111,28 @@ fn node_change_concerns_sets_whose_fit_changes() {
         ),
     ] {
         let new = new.map(|change| node(&change));
-        let news = news(spec.clone(), &json!({}));
+        let triggers = triggers(spec.clone(), &json!({}));
         assert_eq!(
-            news.is_one(Some(&as_before), new.as_ref()),
+            triggers.is_one(Some(&as_before), new.as_ref()),
             expected,
             "{what} {spec}"
         );
     }
     for (spec, expected) in [(&everywhere, true), (&here, true), (&there, false)] {
         assert_eq!(
-            news(spec.clone(), &json!({})).is_one(None, Some(&as_before)),
+            triggers(spec.clone(), &json!({})).is_one(None, Some(&as_before)),
             expected,
             "joins {spec}"
         );
     }
-    let ignoring = news(here, &json!({DAEMONSET_IGNORE_UNSCHEDULABLE: "true"}));
+    let ignoring = triggers(here, &json!({DAEMONSET_IGNORE_UNSCHEDULABLE: "true"}));
     let cordoned = node(&json!({"spec": {"unschedulable": true}}));
     assert!(ignoring.is_one(Some(&as_before), Some(&cordoned)));
 }
 
 #[test]
 fn with_topology_key_only_its_label_triggers() {
-    let news = news(json!({}), &json!({UPDATE_TOPOLOGY_KEY: "zone"}));
+    let triggers = triggers(json!({}), &json!({UPDATE_TOPOLOGY_KEY: "zone"}));
     let as_before = node(&json!({}));
     for (labels, expected) in [
         (json!({"x": "y"}), false),
@@ -141,7 +141,7 @@ fn with_topology_key_only_its_label_triggers() {
     ] {
         let now = node(&json!({"metadata": {"labels": labels}}));
         assert_eq!(
-            news.is_one(Some(&as_before), Some(&now)),
+            triggers.is_one(Some(&as_before), Some(&now)),
             expected,
             "{labels}"
         );
@@ -164,26 +164,26 @@ fn with_hold_revision_any_scheduling_change_triggers() {
     ] {
         let now = node(&change);
         for (holds, expected) in [("true", expected), ("false", false)] {
-            let news = news(tolerant.clone(), &json!({DAEMONSET_HOLD_REVISION: holds}));
+            let triggers = triggers(tolerant.clone(), &json!({DAEMONSET_HOLD_REVISION: holds}));
             assert_eq!(
-                news.is_one(Some(&as_before), Some(&now)),
+                triggers.is_one(Some(&as_before), Some(&now)),
                 expected,
                 "{holds} {change}"
             );
         }
     }
     let elsewhere = json!({"template": {"spec": {"nodeSelector": {"zone": "b"}}}});
-    let news = news(elsewhere, &json!({DAEMONSET_HOLD_REVISION: "true"}));
+    let triggers = triggers(elsewhere, &json!({DAEMONSET_HOLD_REVISION: "true"}));
     let labelled = node(&json!({"metadata": {"labels": {"x": "y"}}}));
     assert!(
-        !news.is_one(Some(&as_before), Some(&labelled)),
+        !triggers.is_one(Some(&as_before), Some(&labelled)),
         "no node of the set's"
     );
 }
 
 #[test]
 fn node_triggers_only_when_its_pod_placement_changes() {
-    let news = news(json!({}), &json!({}));
+    let triggers = triggers(json!({}), &json!({}));
     let taint = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
     let not_ready = json!({"spec": {"taints": taint}, "status": {"conditions": null}});
     let (ready, tainted) = (node(&json!({})), node(&not_ready));
@@ -210,7 +210,7 @@ fn node_triggers_only_when_its_pod_placement_changes() {
             true,
         ),
     ] {
-        assert_eq!(news.is_one(old, new), expected, "{what}");
+        assert_eq!(triggers.is_one(old, new), expected, "{what}");
     }
 }
 
@@ -218,7 +218,7 @@ fn node_triggers_only_when_its_pod_placement_changes() {
 fn node_change_concerns_matching_sets_of_fifty() {
     let sets: Vec<_> = (0..50)
         .map(|number| {
-            news(
+            triggers(
                 json!({"template": {"spec": {"nodeSelector": {format!("set-{number}"): "true"}}}}),
                 &json!({}),
             )

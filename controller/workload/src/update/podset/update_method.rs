@@ -23,7 +23,7 @@ pub enum Policy {
 }
 
 /// How a pod gets to the new revision.
-pub(crate) enum Way<'a> {
+pub(crate) enum UpdateMethod<'a> {
     InPlace(&'a PodPatch),
     Recreate(&'a str),
     Refused(&'a Refusal),
@@ -32,7 +32,7 @@ pub(crate) enum Way<'a> {
 }
 
 /// The update methods from each revision, computed once per revision and not per pod.
-pub struct Ways {
+pub struct UpdateMethods {
     by_revision: BTreeMap<String, Result<Change, String>>,
     refusals: BTreeMap<String, Refusal>,
     /// Why a pod must be recreated, independent of its revision, by the pod's uid.
@@ -43,10 +43,10 @@ pub struct Ways {
     lacking: Option<Box<str>>,
     policy: Policy,
     /// The text of the spec's field that asks for new pods.
-    asked: &'static str,
+    reason: &'static str,
 }
 
-impl Ways {
+impl UpdateMethods {
     /// The update methods to `target`. If `recreates` returns a change for a revision, the pods of
     /// that revision take it.
     pub fn new(
@@ -56,21 +56,21 @@ impl Ways {
         target: &Revision,
         recreates: impl Fn(&Revision) -> Option<Change>,
     ) -> Self {
-        let mut ways = Self {
+        let mut methods = Self {
             by_revision: BTreeMap::new(),
             refusals: BTreeMap::new(),
             replaced: BTreeMap::new(),
             refusal_to_replace: None,
             lacking: lacking(view, target),
             policy,
-            asked: "podUpdatePolicy is ReCreate",
+            reason: "podUpdatePolicy is ReCreate",
         };
         let labels = view
             .pods
             .iter()
             .filter_map(|pod| pod.metadata.label(REVISION_LABEL));
         for label in labels {
-            if ways.by_revision.contains_key(label) {
+            if methods.by_revision.contains_key(label) {
                 continue;
             }
             let old = revision::of_label(label, view.revisions);
@@ -88,25 +88,26 @@ impl Ways {
             if policy == Policy::InPlaceOnly
                 && let Some(refusal) = refusal(view, label, &change)
             {
-                ways.refusals.insert(label.to_owned(), refusal);
+                methods.refusals.insert(label.to_owned(), refusal);
             }
-            ways.by_revision.insert(label.to_owned(), change);
+            methods.by_revision.insert(label.to_owned(), change);
         }
         if policy == Policy::InPlaceOnly {
             let unlabelled = view
                 .pods
                 .iter()
                 .find(|pod| pod.metadata.label(REVISION_LABEL).is_none());
-            ways.refusals
+            methods
+                .refusals
                 .extend(unlabelled.map(|pod| (String::new(), without_label(view, pod))));
         }
-        ways
+        methods
     }
 
     /// Sets the text of the spec's field that asks for new pods.
     #[must_use]
-    pub fn asked_by(self, asked: &'static str) -> Self {
-        Self { asked, ..self }
+    pub fn with_reason(self, reason: &'static str) -> Self {
+        Self { reason, ..self }
     }
 
     /// Makes these pods change only by recreation, for this reason.
@@ -136,26 +137,26 @@ impl Ways {
         self
     }
 
-    pub(crate) fn of(&self, pod: &Pod) -> Way<'_> {
+    pub(crate) fn of(&self, pod: &Pod) -> UpdateMethod<'_> {
         if let Some(reason) = self.replaced.get(&pod.metadata.uid) {
             return self
                 .refusal_to_replace
                 .as_ref()
-                .map_or(Way::Recreate(reason), Way::Refused);
+                .map_or(UpdateMethod::Recreate(reason), UpdateMethod::Refused);
         }
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
         match (self.by_revision.get(label), self.refusals.get(label)) {
             (Some(Ok(Change::InPlace(patch))), _) => match &self.lacking {
-                Some(name) if !patch.resources.is_empty() => Way::Waits(name),
-                _ => Way::InPlace(patch),
+                Some(name) if !patch.resources.is_empty() => UpdateMethod::Waits(name),
+                _ => UpdateMethod::InPlace(patch),
             },
-            (_, Some(refusal)) => Way::Refused(refusal),
+            (_, Some(refusal)) => UpdateMethod::Refused(refusal),
             (Some(Ok(Change::Recreate { fields })), _) => {
-                Way::Recreate(fields.first().map_or("", String::as_str))
+                UpdateMethod::Recreate(fields.first().map_or("", String::as_str))
             }
-            (Some(Err(reason)), _) => Way::Recreate(reason),
-            (None, _) if self.policy == Policy::ReCreate => Way::Recreate(self.asked),
-            (None, _) => Way::Recreate("it has no revision label"),
+            (Some(Err(reason)), _) => UpdateMethod::Recreate(reason),
+            (None, _) if self.policy == Policy::ReCreate => UpdateMethod::Recreate(self.reason),
+            (None, _) => UpdateMethod::Recreate("it has no revision label"),
         }
     }
 }

@@ -12,9 +12,9 @@ const WITH_START: Duration = Duration::from_secs(2);
 
 /// When stops began to wait, by uid of the request.
 #[derive(Debug, Default)]
-pub(super) struct Untold(Mutex<HashMap<String, Instant>>);
+pub(super) struct Unreported(Mutex<HashMap<String, Instant>>);
 
-impl Untold {
+impl Unreported {
     /// How long the status of the request still waits, if it reports only that containers have
     /// stopped; `None` if it need not wait.
     pub(super) fn waits(&self, uid: &str, tells_stops_alone: bool) -> Option<Duration> {

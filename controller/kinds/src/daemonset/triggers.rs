@@ -13,7 +13,7 @@ use super::places::Fits;
 /// The part of a DaemonSet that decides which changes of nodes trigger it. It is read from the
 /// template once, and used at every change of every node.
 #[derive(Debug, Clone)]
-pub struct News {
+pub struct Triggers {
     fits: Fits,
     /// The nodes that an update may reach. An invalid selector reaches none, because such a spec is
     /// refused.
@@ -40,7 +40,7 @@ struct OfWanted<'a> {
     zone: Option<&'a str>,
 }
 
-impl News {
+impl Triggers {
     /// To be made anew when spec or annotations change.
     pub fn new(set: &DaemonSet) -> Self {
         let rolling = set.spec.update_strategy.rolling_update.as_ref();

@@ -1,8 +1,8 @@
 //! Keeps the Secret, the served certificate, and the trust of clients in step: one pass after every
 //! watched change, and whenever the plan asks for one.
 
+pub(crate) mod conversion_probe;
 mod pass;
-pub(crate) mod proof;
 mod publish;
 mod published;
 mod reach;
@@ -26,13 +26,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::keeper::proof::{EarlyEndpoint, Unproven, conversion_works};
 use crate::places::{self};
 use crate::pods::{DISRUPTIONS, MUTATING};
 use crate::server::Phase;
+use crate::webhook_configuration::conversion_probe::{EarlyEndpoint, Unproven, conversion_works};
 use crate::{Config, Error, Readiness};
 
-pub(crate) use pass::Keeper;
+pub(crate) use pass::WebhookConfigurator;
 
 use reach::{Proof, Reach};
 use silence::Silence;
@@ -54,16 +54,16 @@ const STRANGE: u32 = 20;
 const PROVE_AT_LEAST_EVERY: Duration = Duration::from_secs(8);
 
 /// Keeps everything in step while the phase is [`Phase::Serving`].
-pub(crate) async fn keep(
-    mut keeper: Keeper,
+pub(crate) async fn maintain(
+    mut configurator: WebhookConfigurator,
     config: Config,
     readiness: Readiness,
     phase: watch::Receiver<Phase>,
 ) {
-    let changed = keeper.secret_path.wake();
-    let mut watches = watch_all(&keeper, &changed);
-    let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
-    while_serving(passes(&mut keeper, &mut ready, &changed), phase).await;
+    let changed = configurator.secret_path.wake();
+    let mut watches = watch_all(&configurator, &changed);
+    let mut ready = Ready::new(readiness, EarlyEndpoint::new(&configurator.client, &config));
+    while_serving(passes(&mut configurator, &mut ready, &changed), phase).await;
     watches.shutdown().await;
     if tokio::time::timeout(LAST_WORDS, ready.leave_it_to_others())
         .await
@@ -84,16 +84,16 @@ async fn while_serving(work: impl Future<Output = ()>, mut phase: watch::Receive
 }
 
 /// One pass after the other, for ever.
-async fn passes(keeper: &mut Keeper, ready: &mut Ready, changed: &Notify) {
+async fn passes(configurator: &mut WebhookConfigurator, ready: &mut Ready, changed: &Notify) {
     let mut fails = false;
     loop {
         let began = Instant::now();
-        let passed = keeper.pass().await;
+        let passed = configurator.pass().await;
         ready.heard(passed.as_ref().err(), began).await;
         let wait = match passed {
             Ok(passed) => {
                 fails = false;
-                let sooner = ready.after(keeper, passed.missing).await;
+                let sooner = ready.after(configurator, passed.missing).await;
                 sooner.map_or(passed.look_again, |sooner| sooner.min(passed.look_again))
             }
             Err(error) if error.is_conflict() => LOOK_AT_MOST_EVERY,
@@ -170,7 +170,11 @@ impl Ready {
     }
 
     /// Continues after a pass; says when to look again if that is sooner than the pass wants.
-    async fn after(&mut self, keeper: &Keeper, missing: Option<String>) -> Option<Duration> {
+    async fn after(
+        &mut self,
+        configurator: &WebhookConfigurator,
+        missing: Option<String>,
+    ) -> Option<Duration> {
         if let Some(missing) = missing {
             if self.said.as_ref() != Some(&missing) {
                 warn!(missing, "the webhook cannot be trusted by its clients");
@@ -186,12 +190,12 @@ impl Ready {
                 let proof = self.reach.next_proof_in(Instant::now());
                 return Some(sooner.map_or(proof, |sooner| sooner.min(proof)));
             }
-            return Some(self.prove_reach(keeper).await);
+            return Some(self.prove_reach(configurator).await);
         }
-        let connections = keeper.handshakes.load(Ordering::Relaxed);
-        match conversion_works(&keeper.client, &keeper.namespace).await {
+        let connections = configurator.handshakes.load(Ordering::Relaxed);
+        match conversion_works(&configurator.client, &configurator.namespace).await {
             Ok(()) => {
-                let is_connected = keeper.handshakes.load(Ordering::Relaxed) != connections;
+                let is_connected = configurator.handshakes.load(Ordering::Relaxed) != connections;
                 if !self.reach.is_ready(is_connected, Instant::now()) {
                     self.readiness.set(Some(
                         "the apiserver reaches other replicas, and not this one".to_owned(),
@@ -222,20 +226,21 @@ impl Ready {
     }
 
     /// Whether the apiserver still reaches this replica; says when to look again.
-    async fn prove_reach(&mut self, keeper: &Keeper) -> Duration {
-        let (proof, why) = match conversion_works(&keeper.client, &keeper.namespace).await {
-            Ok(()) => (Proof::Works, String::new()),
-            Err(Unproven {
-                why,
-                is_unreached: true,
-            }) => (Proof::Unreached, why),
-            Err(Unproven {
-                why,
-                is_unreached: false,
-            }) => (Proof::Untried, why),
-        };
+    async fn prove_reach(&mut self, configurator: &WebhookConfigurator) -> Duration {
+        let (proof, why) =
+            match conversion_works(&configurator.client, &configurator.namespace).await {
+                Ok(()) => (Proof::Works, String::new()),
+                Err(Unproven {
+                    why,
+                    is_unreached: true,
+                }) => (Proof::Unreached, why),
+                Err(Unproven {
+                    why,
+                    is_unreached: false,
+                }) => (Proof::Untried, why),
+            };
         debug!(?proof, why, "tried again whether conversion works");
-        let connections = keeper.handshakes.load(Ordering::Relaxed);
+        let connections = configurator.handshakes.load(Ordering::Relaxed);
         if !self.reach.tried(proof, connections, Instant::now()) {
             warn!(
                 why,
@@ -302,36 +307,36 @@ fn prove_again(tries: u32) -> Duration {
 
 /// Watches the Secret and everything that holds the bundle, each by name, and notifies of every
 /// change.
-fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
+fn watch_all(configurator: &WebhookConfigurator, changed: &Arc<Notify>) -> JoinSet<()> {
     let secret = Api::namespaced_with(
-        keeper.client.clone(),
-        &keeper.namespace,
+        configurator.client.clone(),
+        &configurator.namespace,
         &ApiResource::erase::<Secret>(&()),
     );
     let crds: Api<DynamicObject> = Api::all_with(
-        keeper.client.clone(),
+        configurator.client.clone(),
         &ApiResource::erase::<CustomResourceDefinition>(&()),
     );
     let validating = Api::all_with(
-        keeper.client.clone(),
+        configurator.client.clone(),
         &ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
     );
     let mut watches = JoinSet::new();
     watches.spawn(watch_one(
         secret,
-        keeper.secret.clone(),
+        configurator.secret.clone(),
         Arc::clone(changed),
     ));
-    if keeper.validating {
+    if configurator.validating {
         watches.spawn(watch_one(
             validating,
             places::VALIDATING.to_owned(),
             Arc::clone(changed),
         ));
     }
-    if keeper.serves_pods {
+    if configurator.serves_pods {
         let mutating = Api::all_with(
-            keeper.client.clone(),
+            configurator.client.clone(),
             &ApiResource::erase::<MutatingWebhookConfiguration>(&()),
         );
         watches.spawn(watch_one(
@@ -340,7 +345,7 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
             Arc::clone(changed),
         ));
         let validating = Api::all_with(
-            keeper.client.clone(),
+            configurator.client.clone(),
             &ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
         );
         watches.spawn(watch_one(
@@ -351,7 +356,7 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
     }
     // Without a configuration for pods, an empty set of rules may be wanted, so that old entries
     // are removed.
-    let (mut wanted, to_tell) = (keeper.pods.0.clone(), Arc::clone(changed));
+    let (mut wanted, to_tell) = (configurator.pods.0.clone(), Arc::clone(changed));
     watches.spawn(async move {
         while wanted.changed().await.is_ok() {
             to_tell.notify_one();

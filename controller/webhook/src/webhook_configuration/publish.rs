@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::pass::Keeper;
+use super::pass::WebhookConfigurator;
 use super::published::Published;
 use crate::Error;
 use crate::apiserver::{crds, patching, posting};
@@ -29,7 +29,7 @@ use crate::pods::{Added, Asks, DISRUPTIONS, Disruptions, MUTATING};
 /// other.
 const RESEED_AT_MOST_EVERY: Duration = Duration::from_secs(5);
 
-impl Keeper {
+impl WebhookConfigurator {
     /// Writes the bundle to every place that lacks it; says what is missing if there is no place at
     /// all.
     ///

@@ -35,7 +35,7 @@ pub(crate) struct Passed {
 }
 
 /// The dependencies of a pass, and the state that it keeps for the next.
-pub(crate) struct Keeper {
+pub(crate) struct WebhookConfigurator {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     pub(crate) secret: String,
@@ -74,7 +74,7 @@ const PATHS_AGAIN: Duration = Duration::from_secs(10);
 /// The most changes in one pass; more would mean that two replicas overwrite each other.
 const CHANGES_PER_PASS: usize = 4;
 
-impl Keeper {
+impl WebhookConfigurator {
     /// Checks everything once, makes the changes that are due, and says when to look again.
     pub(crate) async fn pass(&mut self) -> Result<Passed, Error> {
         let is_known = self.added.borrow().is_some();

@@ -4,7 +4,7 @@ use berth_api::image;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_workload::objects::node::image::NodeImage;
 use berth_workload::objects::node::image::entry;
-use berth_workload::objects::node::image::room::{Wish, room};
+use berth_workload::objects::node::image::room::{PullRequest, room};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::selector::Selector;
 
@@ -40,8 +40,8 @@ pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeIm
     // Most changes are changes of statuses, for which the entries need not be read.
     let same_spec =
         old.metadata.generation > 0 && old.metadata.generation == new.metadata.generation;
-    let wish = Wish::of(job, &image, &tag);
-    let other_room = || room(old, &wish) != room(new, &wish);
+    let request = PullRequest::of(job, &image, &tag);
+    let other_room = || room(old, &request) != room(new, &request);
     old.metadata.labels != new.metadata.labels
         || at_all(old) != at_all(new)
         || seen(old) != seen(new)

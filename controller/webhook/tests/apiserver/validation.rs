@@ -54,7 +54,7 @@ pub(crate) fn bad_template_is_refused_and_webhook_is_optional(stage: &Stage) -> 
         let create = async |version: &str, name: &str, container: Value| {
             let gvk = GroupVersionKind::gvk("apps.kruise.io", version, "CloneSet");
             let api: Api<DynamicObject> = Api::namespaced_with(admin.clone(), "default", &ApiResource::from_gvk(&gvk));
-            let object = serde_json::from_value(clone_set(version, name, &container)).unwrap();
+            let object = serde_json::from_value(clone_set(version, name, &container)).map_err(kube::Error::SerdeError)?;
             api.create(&PostParams::default(), &object).await
         };
         let good = json!({"name": "web", "image": "nginx"});

@@ -1,6 +1,6 @@
 //! The commands for operators: `list`, `release` and `doctor`.
 
-mod asked;
+mod arguments;
 mod doctor;
 pub mod install;
 
@@ -15,8 +15,8 @@ use std::{
 
 use serde::Serialize;
 
-pub use self::asked::networks;
-use self::asked::{Asked, parse, read_sandboxes};
+pub use self::arguments::networks;
+use self::arguments::{Arguments, parse, read_sandboxes};
 
 use crate::{
     commands,
@@ -111,7 +111,7 @@ fn placed(
     Ok(true)
 }
 
-fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
+fn list(asked: &Arguments, out: &mut impl Write) -> io::Result<()> {
     let sandboxes = asked.sandboxes.as_deref().map(read_sandboxes).transpose()?;
     let mut lines = Vec::new();
     for network in asked.networks()? {
@@ -205,7 +205,7 @@ fn lines_of(data_dir: &Path, network: &str, sandboxes: Option<&[String]>) -> io:
     Ok(lines)
 }
 
-fn release(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
+fn release(asked: &Arguments, out: &mut impl Write) -> io::Result<bool> {
     if asked.address.is_none() && asked.container.is_none() && asked.pod.is_none() {
         writeln!(out, "name what to release: --ip, --container or --pod")?;
         return Ok(false);
@@ -244,7 +244,7 @@ enum Released {
     Reservation(Reservation),
 }
 
-fn to_release(asked: &Asked, store: &Store) -> io::Result<Vec<Released>> {
+fn to_release(asked: &Arguments, store: &Store) -> io::Result<Vec<Released>> {
     let mut released = Vec::new();
     for reservation in store.all_reservations()? {
         let is_pod = asked.pod.as_ref() == Some(&reservation.pod) && reservation.released.is_some();

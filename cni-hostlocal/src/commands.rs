@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The version of CNI that VERSION's input names; empty when it names none.
-pub fn asked_version(json: &[u8]) -> String {
+pub fn requested_version(json: &[u8]) -> String {
     let input: Option<serde_json::Value> = serde_json::from_slice(json).ok();
     let version = input
         .as_ref()

@@ -43,7 +43,7 @@ fn answer(call: &Call, version: &mut &'static str) -> Result<String, Failure> {
     let mut json = Vec::with_capacity(2048);
     let read = io::stdin().lock().read_to_end(&mut json);
     if call.command == Command::Version {
-        return Ok(result::versions(&commands::asked_version(&json)));
+        return Ok(result::versions(&commands::requested_version(&json)));
     }
     read.map_err(|error| Failure::new(IO_FAILURE, format!("error reading from stdin: {error}")))?;
     let config = Config::read(&json)?;

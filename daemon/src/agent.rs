@@ -279,7 +279,7 @@ impl Agent {
                     Err(error) => warn!(%error, "containers could not be inspected"),
                 }
             }
-            Done::StopDue(stop) => self.stop_if_still_asked(stop),
+            Done::StopDue(stop) => self.stop_if_still_requested(stop),
             Done::Stopped(id, result) => {
                 self.inspection.due = true;
                 if let Err(error) = result {

@@ -295,14 +295,14 @@ impl Task {
         }
         self.state = State::Done {
             succeeded,
-            at: self.told(now),
+            at: self.time_to_report(now),
             stale: false,
         };
     }
 
     /// The first try begins, or none is needed.
     fn begin(&mut self, now: Now) {
-        let time = self.told(now);
+        let time = self.time_to_report(now);
         self.started.get_or_insert(Began::now(now, time));
     }
 
@@ -310,7 +310,7 @@ impl Task {
     /// With a clock that is behind or was set back, a pull would otherwise seem to begin before its
     /// entry and to end before it began. Then the next daemon would take the entry for a new one,
     /// and the controller would take the pull for one that lasts too long.
-    fn told(&self, now: Now) -> Timestamp {
+    fn time_to_report(&self, now: Now) -> Timestamp {
         let before = self.created.max(self.started.map(|began| began.time));
         before.map_or(now.time, |before| before.max(now.time))
     }

@@ -9,7 +9,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use super::asked::{Asked, read_sandboxes};
+use super::arguments::{Arguments, read_sandboxes};
 use crate::{
     commands::take_back,
     config::document::Sync,
@@ -107,7 +107,7 @@ impl fmt::Display for Finding {
 }
 
 /// Reports faults, and repairs them on request. `false`: faults are left.
-pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
+pub(super) fn run(asked: &Arguments, out: &mut impl Write) -> io::Result<bool> {
     let sandboxes = asked.sandboxes.as_deref().map(read_sandboxes).transpose()?;
     let (mut found, mut left) = (0, 0);
     for network in asked.networks()? {

@@ -106,7 +106,7 @@ impl<'a> Adding<'a> {
                 .position(|address| set.range_of(*address).is_some());
             let asked = asked.map(|position| wanted.remove(position));
             let chosen = match asked {
-                Some(address) => self.claim_asked(index, set, address),
+                Some(address) => self.claim_requested(index, set, address),
                 None => self.claim_any(index, set),
             };
             let (address, range) = chosen.map_err(|failure| Failure {
@@ -129,7 +129,7 @@ impl<'a> Adding<'a> {
         ))
     }
 
-    fn claim_asked(
+    fn claim_requested(
         &mut self,
         index: usize,
         set: &'a RangeSet,

@@ -113,11 +113,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     };
     let expected = snapshot.view.expected_by(&rules);
     let before = budget.status.iter().flat_map(|status| &status.conditions);
-    let was_told = before
+    let was_reported = before
         .into_iter()
         .any(|condition| condition.reason == UNCOUNTED);
     if let Err(Unknown { message }) = &expected
-        && !was_told
+        && !was_reported
     {
         plan.events.push(Event::warning(UNCOUNTED, message.clone()));
     }
@@ -172,7 +172,7 @@ pub fn beyond(
 /// Keeps a budget whose floor other clusters have read, until no other cluster counts on the floor.
 fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
     let budget = &*snapshot.budget;
-    let (told, left) = floor::told(budget, snapshot.seen_for);
+    let (told, left) = floor::reported_floor(budget, snapshot.seen_for);
     if let Some(left) = left.and_then(|left| SignedDuration::try_from(left).ok()) {
         plan.look_again_after(left);
     }

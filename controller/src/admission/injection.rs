@@ -46,7 +46,7 @@ pub(crate) struct Injection {
     /// The text of the injection rules that were read last, and the parsed rules.
     rules: Mutex<(String, Arc<Rules>)>,
     /// By name: a SidecarSet as it was last read, and what was computed from it.
-    latest: Mutex<BTreeMap<String, LastAsked>>,
+    latest: Mutex<BTreeMap<String, Computed>>,
     /// The results of dry runs of pods' creations.
     probes: Probes,
 }
@@ -74,7 +74,7 @@ impl InjectionStores {
 }
 
 /// A SidecarSet, and what was computed from it.
-type LastAsked = (Arc<SidecarSet>, Arc<Latest>);
+type Computed = (Arc<SidecarSet>, Arc<Latest>);
 
 /// The parts of a SidecarSet that each injection needs.
 struct Latest {

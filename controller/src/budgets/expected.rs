@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_workload::budget::count::{Expected, View};
-use berth_workload::budget::expected::asked_again;
+use berth_workload::budget::expected::recheck_delay;
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
 use berth_workload::objects::pod::Pod;
@@ -121,12 +121,17 @@ impl PodBudgets {
     }
 
     /// When the workloads of a counted budget are read again at the latest.
-    pub(crate) fn asked_again(&self, budget: &Budget, view: &View, told: &[Condition]) -> Duration {
+    pub(crate) fn recheck_delay(
+        &self,
+        budget: &Budget,
+        view: &View,
+        told: &[Condition],
+    ) -> Duration {
         let rules = &self.holds(budget).rules;
         let is_known = rules
             .as_ref()
             .is_ok_and(|rules| view.expected_by(rules).is_ok());
-        asked_again(is_known, told, Timestamp::now())
+        recheck_delay(is_known, told, Timestamp::now())
     }
 
     /// The time until the next count of a budget in this namespace. It is shorter after a change of

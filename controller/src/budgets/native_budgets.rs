@@ -9,7 +9,7 @@ use berth_runtime::Object;
 use berth_runtime::client;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::child::{Keeper, Without, keeps};
-use berth_workload::budget::native::{NativeBudget, RefusedNatively, are_asked, refused};
+use berth_workload::budget::native::{NativeBudget, RefusedNatively, refused, review_evictions};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 
@@ -46,7 +46,7 @@ impl PodBudgets {
             .filter_map(|other| self.keeper(other))
             .collect();
         let Some(me) = all.iter().find(|keeper| keeper.uid == uid) else {
-            return Err(Without::NotAsked);
+            return Err(Without::NotRequested);
         };
         let natives: Vec<_> = natives.iter().map(|native| &*native.0).collect();
         keeps(me, &all, &natives)
@@ -86,7 +86,7 @@ impl PodBudgets {
         stores: &BudgetStores,
         pod: &Pod,
     ) -> Result<Option<RefusedNatively>, NotYet> {
-        if !are_asked(pod) {
+        if !review_evictions(pod) {
             return Ok(None);
         }
         let mut stored = stores

@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::events::Owner;
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::asked::is_asked_about;
+use berth_workload::budget::asked::is_reviewed;
 use berth_workload::budget::disruption;
 use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
@@ -173,7 +173,7 @@ impl PodBudgets {
 
     /// Whether budgets decide on this operation.
     pub(in crate::budgets) fn asks_for(&self, operation: ProtectedOperation) -> bool {
-        is_asked_about(operation, self.settings.gates)
+        is_reviewed(operation, self.settings.gates)
     }
 
     /// The budgets that the stores lack, by namespace: one read for each namespace serves all steps

@@ -48,7 +48,7 @@ pub(crate) struct BroadcastJobController {
     gone: Arc<Gone>,
     looked: Arc<Looked>,
     status_throttle: StatusThrottle,
-    told: Reported,
+    reported: Reported,
 }
 
 /// Which changes of nodes concern which job, among jobs that are not over.
@@ -71,7 +71,7 @@ impl Controller for BroadcastJobController {
             gone: Arc::default(),
             looked: Arc::default(),
             status_throttle: StatusThrottle::default(),
-            told: Reported::default(),
+            reported: Reported::default(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Controller for BroadcastJobController {
             } if !is_trigger(&old.0, &new.0) => {}
             Change::Applied { old, new } => {
                 of_jobs.note(old.as_deref(), new);
-                gone.told(new);
+                gone.drop_recorded(new);
                 to.add(Key::of(&**new));
             }
             Change::Deleted { old } => {
@@ -137,7 +137,7 @@ impl Controller for BroadcastJobController {
     /// One round for one job.
     async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let round = |job: Arc<_>| async move { round(self, context, &job).await };
-        unreadable::by_last_read(context, (&self.jobs, &self.told), key, round).await
+        unreadable::by_last_read(context, (&self.jobs, &self.reported), key, round).await
     }
 }
 

@@ -22,7 +22,7 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store};
 use berth_workload::feature_gates::{Gate, Gates};
 use berth_workload::objects::node::Node;
-use berth_workload::objects::node::image::{NodeImage, is_asked_by, owners};
+use berth_workload::objects::node::image::{NodeImage, is_requested_by, owners};
 use berth_workload::objects::pod::{Metadata, Pod};
 use berth_workload::update::inplace::sidecars;
 use berth_workload::update::recreate::stop::Requested;
@@ -315,7 +315,7 @@ fn wake_for_jobs(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
         for image in images
             .all()
             .iter()
-            .filter(|image| is_asked_by(&image.0, job.uid()))
+            .filter(|image| is_requested_by(&image.0, job.uid()))
         {
             to.add(Key::of(&**image));
         }

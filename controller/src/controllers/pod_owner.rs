@@ -87,7 +87,7 @@ pub(crate) struct PodOwnerController<K: Controlled> {
     pub(crate) of_pods: PodSetReads,
     /// The stores that only this kind reads.
     pub(crate) own: K::Own,
-    told: Reported,
+    reported: Reported,
     ended: EndedPods<K::Ended>,
     status_throttle: StatusThrottle,
 }
@@ -102,7 +102,7 @@ impl<K: Controlled> Controller for PodOwnerController<K> {
             sets,
             own,
             of_pods: PodSetReads::new(reader),
-            told: Reported::default(),
+            reported: Reported::default(),
             ended: EndedPods::default(),
             status_throttle: StatusThrottle::default(),
         }
@@ -136,7 +136,7 @@ impl<K: Controlled> Controller for PodOwnerController<K> {
     /// One round for one owner.
     async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let round = |set: Arc<_>| async move { round(self, context, &set).await };
-        unreadable::by_last_read(context, (&self.sets, &self.told), key, round).await
+        unreadable::by_last_read(context, (&self.sets, &self.reported), key, round).await
     }
 }
 

@@ -128,7 +128,7 @@ impl Controller for PodUnavailableBudgetController {
         let (asked, soon) = budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
-        let again = || budgets.asked_again(&of_either, &snapshot.view, told);
+        let again = || budgets.recheck_delay(&of_either, &snapshot.view, told);
         let soon = soon.unwrap_or_else(again);
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let urgent = |old: &Option<_>, new: &Option<_>| {

@@ -55,7 +55,7 @@ pub(crate) struct SidecarSetController {
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     selectors: Arc<Selectors>,
-    told: Reported,
+    reported: Reported,
     status_throttle: StatusThrottle,
     turns: KnownTurns,
 }
@@ -74,7 +74,7 @@ impl Controller for SidecarSetController {
             pods: reader.read(),
             nodeimages: reader.read(),
             jobs: reader.read(),
-            told: Reported::default(),
+            reported: Reported::default(),
             status_throttle: StatusThrottle::default(),
             turns: KnownTurns::default(),
         }
@@ -153,12 +153,12 @@ impl Controller for SidecarSetController {
     /// One round for one SidecarSet.
     async fn reconcile(&self, context: &Context, key: Key) -> Next {
         if is_gone(&self.sets, &key.name) {
-            self.told.forget(&key);
+            self.reported.forget(&key);
             self.turns.forget(&key.name);
             return self.forget(context, &key.name).await;
         }
         let round = |set: Arc<_>| async move { self.round(context, &set).await };
-        unreadable::by_last_read(context, (&self.sets, &self.told), key, round).await
+        unreadable::by_last_read(context, (&self.sets, &self.reported), key, round).await
     }
 }
 

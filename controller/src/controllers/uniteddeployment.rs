@@ -50,7 +50,7 @@ pub(crate) struct UnitedDeploymentController {
     workloads: Arc<Workloads>,
     revisions: Arc<Store<Watched<Revision>>>,
     pods: Arc<Store<Pod>>,
-    told: Reported,
+    reported: Reported,
     refused: Refused,
     status_throttle: StatusThrottle,
 }
@@ -71,7 +71,7 @@ impl Controller for UnitedDeploymentController {
             workloads: Arc::new(workloads),
             revisions: reader.read(),
             pods: reader.read(),
-            told: Reported::default(),
+            reported: Reported::default(),
             refused: Refused::default(),
             status_throttle: StatusThrottle::of(PACE),
         }
@@ -127,7 +127,7 @@ impl Controller for UnitedDeploymentController {
     /// One round for one UnitedDeployment.
     async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let round = |united: Arc<_>| async move { self.round(context, &united).await };
-        unreadable::by_last_read(context, (&self.united, &self.told), key, round).await
+        unreadable::by_last_read(context, (&self.united, &self.reported), key, round).await
     }
 }
 

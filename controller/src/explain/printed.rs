@@ -38,7 +38,7 @@ pub(crate) struct Explained {
     pub(crate) blocked: Option<Value>,
     /// How long the leader waits before it carries out the plan; `None` if there is nothing to
     /// carry out, or the leader does not say.
-    #[serde(serialize_with = "as_told")]
+    #[serde(serialize_with = "serialize_wait")]
     pub(crate) wait: Option<Result<Wait, String>>,
     #[serde(flatten)]
     pub(crate) plan: Plan,
@@ -223,7 +223,10 @@ impl fmt::Display for Explained {
     }
 }
 
-fn as_told<S: Serializer>(wait: &Option<Result<Wait, String>>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_wait<S: Serializer>(
+    wait: &Option<Result<Wait, String>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     wait.as_ref()
         .and_then(|wait| wait.as_ref().ok())
         .serialize(to)

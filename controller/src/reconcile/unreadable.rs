@@ -38,7 +38,7 @@ struct Version {
 /// it. If it cannot be read any more, a condition on it says so.
 pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     context: &Context,
-    (store, told): (&Store<T>, &Reported),
+    (store, reported): (&Store<T>, &Reported),
     key: Key,
     round: impl FnOnce(Arc<T>) -> F + Send,
 ) -> Next {
@@ -50,13 +50,13 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
         }
     };
     let Some(odd) = store.unreadable(&key.namespace, &key.name) else {
-        told.forget(&key);
+        reported.forget(&key);
         let Some(workload) = workload else {
             return Next::Done;
         };
         return round(workload).await;
     };
-    let told = tell(context, T::RESOURCE, told, &key, &odd).await;
+    let reported = tell(context, T::RESOURCE, reported, &key, &odd).await;
     let next = match workload {
         Some(workload) => round(workload).await,
         None => {
@@ -65,7 +65,7 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
             Next::Done
         }
     };
-    told.map_or_else(Next::Retry, |()| next)
+    reported.map_or_else(Next::Retry, |()| next)
 }
 
 /// Writes the condition once for each version of a workload.
@@ -75,15 +75,15 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
 async fn tell(
     context: &Context,
     resource: Resource,
-    told: &Reported,
+    reported: &Reported,
     key: &Key,
     odd: &Odd,
 ) -> Result<(), String> {
-    if told.was_told(key, &odd.version) {
+    if reported.was_reported(key, &odd.version) {
         return Ok(());
     }
     write_condition(context, resource, odd).await?;
-    told.note(key, &odd.version);
+    reported.note(key, &odd.version);
     Ok(())
 }
 
@@ -137,10 +137,10 @@ fn with_condition(old: &Value, message: &str, now: Timestamp) -> Value {
         .remove("conditions")
         .and_then(|c| c.as_array().cloned())
         .unwrap_or_default();
-    let told = conditions
+    let reported = conditions
         .iter()
         .any(|c| c["type"] == condition::BLOCKED && c["message"] == message);
-    if !told {
+    if !reported {
         conditions.retain(|c| c["type"] != condition::BLOCKED);
         let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         conditions.push(json!({

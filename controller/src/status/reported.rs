@@ -12,8 +12,10 @@ pub(crate) struct Reported(Mutex<HashMap<Key, String>>);
 
 impl Reported {
     /// Was this version reported?
-    pub(crate) fn was_told(&self, key: &Key, version: &str) -> bool {
-        self.lock().get(key).is_some_and(|told| told == version)
+    pub(crate) fn was_reported(&self, key: &Key, version: &str) -> bool {
+        self.lock()
+            .get(key)
+            .is_some_and(|reported| reported == version)
     }
 
     /// Notes that this version was reported.

@@ -59,12 +59,12 @@ stores! {
 pub(crate) const PREPULLED: &str = "true";
 /// CloneSets whose images are pulled by nodes that join.
 pub(crate) const PREPULLED_CLONE_SETS: Index<Watched<CloneSet>> = Index::new("prepulled", |set| {
-    prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED)
+    prepull::is_requested(&set.0.metadata).then_some(PREPULLED)
 });
 /// DaemonSets whose images are pulled by nodes that join.
 pub(crate) const PREPULLED_DAEMON_SETS: Index<Watched<DaemonSet>> =
     Index::new("prepulled", |set| {
-        prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED)
+        prepull::is_requested(&set.0.metadata).then_some(PREPULLED)
     });
 
 /// ContainerRecreateRequests by the name of their pod, in all namespaces.

@@ -224,7 +224,7 @@ impl Read for Watched<Revision> {
     /// without a controller are kept, because they may be adopted.
     fn is_kept(&self) -> bool {
         self.owner().is_some()
-            || is_nobodys(&self.0.metadata)
+            || has_no_controller(&self.0.metadata)
             || managing_set(&self.0.metadata).is_some()
     }
 }
@@ -296,13 +296,14 @@ pub(crate) const fn by_namespace<T: Kind>() -> Index<Watched<T>> {
 
 /// By namespace: revisions without a controller.
 pub(crate) const ORPHANED_REVISIONS: Index<Watched<Revision>> = Index::new("orphans", |revision| {
-    is_nobodys(&revision.0.metadata).then(|| revision.namespace())
+    has_no_controller(&revision.0.metadata).then(|| revision.namespace())
 });
 /// By namespace: claims of CloneSets' pods that neither a workload nor a pod owns.
 pub(crate) const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", |claim| {
     let metadata = &claim.0.metadata;
     let is_of_clone_set = metadata.label(label::CLONESET_INSTANCE_ID).is_some();
-    (is_of_clone_set && claim.owner().is_none() && is_nobodys(metadata)).then(|| claim.namespace())
+    (is_of_clone_set && claim.owner().is_none() && has_no_controller(metadata))
+        .then(|| claim.namespace())
 });
 
 /// CloneSets with a subset's name, by namespace.
@@ -339,7 +340,7 @@ pub(crate) fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
         .filter(|_| is_united(metadata) || has_name())
 }
 
-fn is_nobodys(metadata: &Metadata) -> bool {
+fn has_no_controller(metadata: &Metadata) -> bool {
     metadata.controller().is_none()
 }
 

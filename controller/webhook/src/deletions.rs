@@ -12,7 +12,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhook;
 use serde_json::{Value, json};
 
 use crate::endpoint::{ClientConfig, Endpoint};
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 pub use refusals::RefusedDeletions;
 
@@ -33,7 +33,7 @@ pub(crate) fn patch(
     endpoint: &Endpoint,
     (bundle, seed): (&str, &str),
 ) -> Option<Value> {
-    let path = told(GUARD_PATH, seed);
+    let path = handler_path(GUARD_PATH, seed);
     let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
     let (found, wanted) = (serde_json::to_value(found).unwrap_or_default(), fields());
     let differs = wanted

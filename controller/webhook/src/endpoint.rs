@@ -5,7 +5,7 @@ use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 /// How the apiserver reaches us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Endpoint {
     /// The `clientConfig` of a secret path: with this bundle, by the path below this one that is
     /// derived from this seed.
     pub(crate) fn secret_client_config(&self, below: &str, (bundle, seed): (&str, &str)) -> Value {
-        self.client_config(&told(below, seed), bundle)
+        self.client_config(&handler_path(below, seed), bundle)
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::deletions::{self, GUARD};
 use crate::endpoint::{ClientConfig, Endpoint};
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 /// The ValidatingWebhookConfiguration of the chart.
 pub const VALIDATING: &str = "kruise-validating-webhook-configuration";
@@ -134,7 +134,7 @@ pub(crate) fn differ_by_seed_alone(
             .and_then(|service| service.path.as_mut())
             .filter(|path| path.starts_with(below))
         {
-            *path = told(below, trust.1);
+            *path = handler_path(below, trust.1);
         }
     }
     validating_patch(&led, endpoint, trust).is_none()
@@ -146,7 +146,7 @@ fn own_kinds_patch(
     endpoint: &Endpoint,
     (bundle, seed): (&str, &str),
 ) -> Option<Value> {
-    let path = told(VALIDATE_PATH, seed);
+    let path = handler_path(VALIDATE_PATH, seed);
     let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
     let reaches_too_far = reaches_too_far(found);
     if is_reached && !reaches_too_far {

@@ -229,7 +229,7 @@ impl SecretPath {
 /// The secret path below this one. Each handler has an end of its own: when a call fails, the
 /// apiserver reports the whole address to the author of the object, and that must reveal no other
 /// path.
-pub(crate) fn told(below: &str, seed: &str) -> String {
+pub(crate) fn handler_path(below: &str, seed: &str) -> String {
     format!("{below}/{}", hash([seed, "\n", below]))
 }
 
@@ -238,7 +238,7 @@ fn is_of(path: &str, seed: &str) -> bool {
     let Some((below, _)) = path.rsplit_once('/') else {
         return false;
     };
-    is_same(&told(below, seed), path)
+    is_same(&handler_path(below, seed), path)
 }
 
 /// Whether two texts are the same. The time depends only on their length.

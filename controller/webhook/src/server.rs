@@ -136,9 +136,9 @@ impl Server {
 
 /// A review by a secret path. The apiserver reports the path to the author of a request if its
 /// review is refused, or given up before there is an answer.
-struct MayBeTold<'a>(Option<&'a SecretPath>);
+struct MayBeRevealed<'a>(Option<&'a SecretPath>);
 
-impl Drop for MayBeTold<'_> {
+impl Drop for MayBeRevealed<'_> {
     fn drop(&mut self) {
         if let Some(path) = self.0 {
             path.refused();
@@ -201,7 +201,7 @@ async fn counted(
         ));
     }
     let review = shared.judge.reviews.begin(path);
-    let mut told = MayBeTold(is_secret.then(|| &shared.judge.secret_path));
+    let mut told = MayBeRevealed(is_secret.then(|| &shared.judge.secret_path));
     let answered = answer(request, handler, shared).await;
     if answered.is_ok() {
         told.0 = None;

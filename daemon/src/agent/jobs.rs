@@ -97,7 +97,7 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
     };
     let mut answers = inspect::inspect(pods, facts);
     let mut known = Environments::new();
-    for id in env::asked(pods, &answers) {
+    for id in env::requested_ids(pods, &answers) {
         let info = runtime.cri.container_info(id).await?;
         known.extend(info.and_then(|info| Some((id.to_owned(), env::environment(&info)?))));
     }

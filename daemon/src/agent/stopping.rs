@@ -76,13 +76,13 @@ impl Agent {
     }
 
     /// Stops a container, unless its entry was changed or removed while its kubelet had time.
-    pub(super) fn stop_if_still_asked(&mut self, stop: Stop) {
+    pub(super) fn stop_if_still_requested(&mut self, stop: Stop) {
         let pods = self
             .node
             .as_ref()
             .map(|node| node.spec.inspect_pods.as_slice())
             .unwrap_or_default();
-        let asked = env::is_still_asked(pods, &stop);
+        let asked = env::is_still_requested(pods, &stop);
         match &self.runtime {
             Connection::Ready(runtime) if asked => {
                 info!(

@@ -53,7 +53,7 @@ fn question<'a>(pods: &'a [InspectPod], uid: &str, name: &str) -> Option<&'a Ins
 }
 
 /// The ids, without their scheme, of the containers whose variables the NodeImage wants.
-pub fn asked<'a>(
+pub fn requested_ids<'a>(
     pods: &'a [InspectPod],
     answers: &'a [InspectedPod],
 ) -> impl Iterator<Item = &'a str> {
@@ -168,7 +168,7 @@ pub fn to_stop(
 }
 
 /// Does the NodeImage still want the container stopped? Its entry may have changed or gone since.
-pub fn is_still_asked(pods: &[InspectPod], stop: &Stop) -> bool {
+pub fn is_still_requested(pods: &[InspectPod], stop: &Stop) -> bool {
     question(pods, &stop.uid, &stop.question.container) == Some(&stop.question)
 }
 

@@ -67,7 +67,7 @@ impl Stops {
             } else if let Some(at) = &answer.begun_at {
                 // Whether its hook was done is not known any more.
                 let begun = Begun {
-                    at: Began::told(at.0, now),
+                    at: Began::reported(at.0, now),
                     is_cut_short: true,
                     is_hook_done: false,
                 };
@@ -173,7 +173,7 @@ impl Stops {
             {
                 continue;
             }
-            let begun = self.begun.get(&asked_key(stop)).copied();
+            let begun = self.begun.get(&request_key(stop)).copied();
             if stop.cancelled && begun.is_none() {
                 self.note(stop, StopPhase::Cancelled, "", "");
                 continue;
@@ -193,7 +193,7 @@ impl Stops {
                         is_cut_short: false,
                         is_hook_done: false,
                     };
-                    self.begun.entry(asked_key(stop)).or_insert(first);
+                    self.begun.entry(request_key(stop)).or_insert(first);
                     begins.push(begin(stop, container, begun, now));
                 }
                 // The container ended by the stop that was begun, while no daemon watched it. Stops
@@ -229,7 +229,7 @@ impl Stops {
     /// Notes that a stop was not begun after all.
     pub fn not_begun(&mut self, begin: &Begin) {
         self.at_work.remove(&begin.id);
-        let key = asked_key(&begin.asked);
+        let key = request_key(&begin.asked);
         if self
             .begun
             .get(&key)
@@ -256,7 +256,7 @@ impl Stops {
             Err(CriError::Refused(why)) => self.note(&begin.asked, StopPhase::Failed, why, hook),
             // The runtime knows whether the container has stopped, when it is back.
             Err(CriError::Away { .. }) => {
-                if let Some(begun) = self.begun.get_mut(&asked_key(&begin.asked)) {
+                if let Some(begun) = self.begun.get_mut(&request_key(&begin.asked)) {
                     (begun.is_cut_short, begun.is_hook_done) =
                         (true, begun.is_hook_done || is_hook_done);
                 }
@@ -267,7 +267,7 @@ impl Stops {
     }
 
     fn note(&mut self, stop: &StopContainer, phase: StopPhase, message: &str, hook: &str) {
-        self.begun.remove(&asked_key(stop));
+        self.begun.remove(&request_key(stop));
         self.answers.retain(|answer| {
             (&answer.request, &answer.container) != (&stop.request, &stop.container)
         });
@@ -325,7 +325,10 @@ impl Stops {
     /// The results to report for the requested stops.
     pub fn answers(&self, asked: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
         let of = |stop: &StopContainer| {
-            let (since, begun) = (self.stopping_since(stop), self.begun.get(&asked_key(stop)));
+            let (since, begun) = (
+                self.stopping_since(stop),
+                self.begun.get(&request_key(stop)),
+            );
             let stopping = || StoppedContainer {
                 request: stop.request.clone(),
                 container: stop.container.clone(),
@@ -360,7 +363,7 @@ impl Stops {
         self.answers
             .retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
         let at_work = self.at_work.values().map(|(stop, _)| stop);
-        let known: HashSet<_> = asked.iter().chain(at_work).map(asked_key).collect();
+        let known: HashSet<_> = asked.iter().chain(at_work).map(request_key).collect();
         self.begun.retain(|key, _| known.contains(key));
     }
 }
@@ -373,7 +376,7 @@ fn key(answer: &StoppedContainer) -> StopKey {
     )
 }
 
-fn asked_key(stop: &StopContainer) -> StopKey {
+fn request_key(stop: &StopContainer) -> StopKey {
     (
         stop.request.clone(),
         stop.container.clone(),

@@ -49,7 +49,7 @@ impl Began {
     }
 
     /// Began at the time that an earlier daemon reported.
-    pub(crate) fn told(time: Timestamp, now: Now) -> Began {
+    pub(crate) fn reported(time: Timestamp, now: Now) -> Began {
         // With a clock that was set back since, it would begin in the future.
         let lasted = Duration::try_from(now.time.duration_since(time)).unwrap_or_default();
         Began {

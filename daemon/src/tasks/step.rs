@@ -222,7 +222,7 @@ impl Task {
             created: tag.created_at.as_ref().map(|t| t.0),
             started: before
                 .and_then(|b| b.start_time.as_ref())
-                .map(|t| Began::told(t.0, now)),
+                .map(|t| Began::reported(t.0, now)),
             failures: 0,
             holds: 0,
             error: String::new(),

@@ -110,7 +110,7 @@ fn of_unavailable(
         let keeps = if child.is_some() {
             Ok(())
         } else {
-            Err(Without::NotAsked)
+            Err(Without::NotRequested)
         };
         unavailable::Snapshot {
             budget,

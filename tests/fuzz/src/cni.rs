@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use cni_hostlocal::allocator::{Offer, offers};
 use cni_hostlocal::call::{self, Arguments};
-use cni_hostlocal::commands::asked_version;
+use cni_hostlocal::commands::requested_version;
 use cni_hostlocal::config::Config;
 use cni_hostlocal::failure::Failure;
 use cni_hostlocal::lease::Owner;
@@ -14,7 +14,7 @@ use cni_hostlocal::result::{self, Dns, Given};
 use cni_hostlocal::store::address_of;
 
 pub(crate) fn configuration(data: &[u8]) {
-    asked_version(data);
+    requested_version(data);
     let config = match Config::read(data) {
         Ok(config) => config,
         Err(failure) => return told("1.1.0", &failure),

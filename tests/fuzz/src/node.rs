@@ -94,7 +94,7 @@ pub(crate) fn container(data: &[u8]) {
     };
     let mut answers = timed(inspect(&said.pods, facts), &[], Timestamp::UNIX_EPOCH);
     assert!(answers.len() <= said.pods.len());
-    let asked: Vec<String> = env::asked(&said.pods, &answers)
+    let asked: Vec<String> = env::requested_ids(&said.pods, &answers)
         .map(str::to_owned)
         .collect();
     let known = asked

@@ -49,7 +49,9 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
         );
         return cause("NoReadinessGate", message);
     }
-    if let Some(word) = awaited(snapshot, pod).filter(|word| !word.told_in(now).is_positive()) {
+    if let Some(word) =
+        awaited(snapshot, pod).filter(|word| !word.time_until_reported(now).is_positive())
+    {
         let message = format!(
             "{place}: the node's daemon is silent about container {}; see whether the node and the daemon on it are up, for the request \
              soon ends without its word",
@@ -174,7 +176,7 @@ fn not_started(
 /// The time from which the status says that the kubelet has not reported the stop, because its node
 /// is not ready. A stop may take the grace period.
 fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timestamp> {
-    let asked = snapshot.course(pod).asked(container)?;
+    let asked = snapshot.course(pod).requested_stop(container)?;
     let is_the_old = |status: &&ContainerStatus| {
         is_running(status) && *status.container_id == *asked.container_id
     };
@@ -190,7 +192,7 @@ fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timesta
 /// The time until the status reports a cause that lasts.
 pub(super) fn due(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let word = awaited(snapshot, pod)
-        .map(|word| word.told_in(now))
+        .map(|word| word.time_until_reported(now))
         .filter(SignedDuration::is_positive);
     [word, restart_due(snapshot, pod, now)]
         .into_iter()

@@ -32,7 +32,7 @@ pub fn pod_events(snapshot: &Snapshot, next: &ContainerRecreateRequestStatus) ->
         );
         events.push(Event::normal("Killing", message));
         let answer = course
-            .asked(&state.name)
+            .requested_stop(&state.name)
             .and_then(|stop| course.answer(stop));
         if let Some(answer) = answer.filter(|answer| !answer.hook_message.is_empty()) {
             let message = format!(

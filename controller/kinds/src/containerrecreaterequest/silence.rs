@@ -32,7 +32,7 @@ pub(super) struct Word {
 
 impl Word {
     /// The time until the status says that the report is missing.
-    pub(super) fn told_in(&self, now: Timestamp) -> SignedDuration {
+    pub(super) fn time_until_reported(&self, now: Timestamp) -> SignedDuration {
         TOLD_AFTER.saturating_sub(now.duration_since(self.due))
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn awaited(snapshot: &Snapshot, pod: &Pod) -> Option<Word> {
         .spec
         .containers
         .iter()
-        .filter_map(|container| course.asked(&container.name));
+        .filter_map(|container| course.requested_stop(&container.name));
     let of_stops = asked.filter_map(|stop| {
         let due = match course.answer(stop).map(|answer| answer.phase) {
             None => stop.created_at.as_ref()?.0,
@@ -80,7 +80,7 @@ pub(super) fn awaited(snapshot: &Snapshot, pod: &Pod) -> Option<Word> {
 }
 
 fn of_age(snapshot: &Snapshot, course: &Course<'_>) -> Option<Word> {
-    let (stop, now) = course.untold_age()?;
+    let (stop, now) = course.unreported_age()?;
     let since = noted(snapshot, stop, &now.container_id)?
         .last_transition_time
         .0;
@@ -99,7 +99,7 @@ pub(super) fn min_started_pending(
     now: Timestamp,
 ) -> Option<Condition> {
     let course = snapshot.course(pod);
-    let (stop, runs) = course.untold_age()?;
+    let (stop, runs) = course.unreported_age()?;
     if let Some(noted) = noted(snapshot, stop, &runs.container_id) {
         return Some(noted.clone());
     }
@@ -118,7 +118,7 @@ pub(super) fn min_started_pending(
 /// The time until the status gets this condition.
 pub(super) fn noted_in(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let course = snapshot.course(pod);
-    let (stop, runs) = course.untold_age()?;
+    let (stop, runs) = course.unreported_age()?;
     let is_new = runs.ready && noted(snapshot, stop, &runs.container_id).is_none();
     let due = restarts_by(&course, stop).filter(|_| is_new)?;
     Some(due.duration_since(now)).filter(SignedDuration::is_positive)

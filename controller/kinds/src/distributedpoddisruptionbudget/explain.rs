@@ -9,7 +9,7 @@ use berth_workload::budget::{Fault, Rules, floor};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
 
-use super::status::{place, sharing, sharing_as_told};
+use super::status::{place, reported_sharing, sharing};
 use super::{Snapshot, status};
 
 /// How many pods there are and must be, and the contribution of each budget of the federation; then
@@ -53,7 +53,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     // Only a running controller reads budgets of other clusters.
     let mut shared = sharing(snapshot, &next.federated_statuses);
     if shared.is_empty() {
-        shared = sharing_as_told(snapshot);
+        shared = reported_sharing(snapshot);
     }
     lines.extend(shared.into_iter().map(of_all));
     let floor = floor::binding(&snapshot.budget);

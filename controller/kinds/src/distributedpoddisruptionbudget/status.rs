@@ -30,7 +30,7 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
     next.federated_statuses = federated(snapshot, now);
     next.child_status = child(snapshot);
     if snapshot.has_finalizer() {
-        next.floor = floor::told(&snapshot.budget, snapshot.seen_for).0;
+        next.floor = floor::reported_floor(&snapshot.budget, snapshot.seen_for).0;
     }
     let own = count_own(snapshot, &mut next, now);
     let whole = own.and_then(|rules| {
@@ -172,7 +172,7 @@ pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<
 /// The same messages as in the last status, for a caller that has read nothing of other clusters.
 /// They count only if the status is about the present spec, because another spec names other
 /// budgets.
-pub(super) fn sharing_as_told(snapshot: &Snapshot) -> Vec<String> {
+pub(super) fn reported_sharing(snapshot: &Snapshot) -> Vec<String> {
     let generation = snapshot.budget.metadata.generation;
     let told = snapshot
         .budget
@@ -240,7 +240,10 @@ fn set_conditions(
     let of_federation = federation_condition(snapshot, &next.federated_statuses, now);
     put(conditions, FEDERATED, of_federation);
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
-    set(conditions, child::told(&snapshot.keeps, name, now));
+    set(
+        conditions,
+        child::kept_condition(&snapshot.keeps, name, now),
+    );
 }
 
 /// The condition that says whether the budgets of `spec.federation` have answered; `None` if there

@@ -9,7 +9,7 @@ use berth_workload::images::pull::{Settings, full_name, limits, permitted, setti
 use berth_workload::objects::node::image::NodeImage;
 use berth_workload::objects::node::image::entry::{self, Ask};
 use berth_workload::objects::node::image::room::Full;
-use berth_workload::objects::node::image::{is_asked_by, name, target};
+use berth_workload::objects::node::image::{is_requested_by, name, target};
 use berth_workload::objects::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
 use jiff::{SignedDuration, Timestamp};
@@ -209,7 +209,7 @@ fn leave(
     let ours = snapshot
         .node_images
         .iter()
-        .filter(|node| is_asked_by(node, uid));
+        .filter(|node| is_requested_by(node, uid));
     let leaves = |owner: &ObjectReference| {
         owner
             .uid

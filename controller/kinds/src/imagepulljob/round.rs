@@ -7,7 +7,7 @@ use berth_workload::images::pull::{Nodes, Settings};
 use berth_workload::objects::node::image::NodeImage;
 use berth_workload::objects::node::image::entry::{self, Standing};
 use berth_workload::objects::node::image::room::{Full, PullRequest, room};
-use berth_workload::objects::node::image::{is_asked_by, name};
+use berth_workload::objects::node::image::{is_requested_by, name};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
@@ -73,7 +73,7 @@ impl<'a> Round<'a> {
             let stray = if wanted {
                 edited && has_strays(node, settings, uid)
             } else {
-                is_asked_by(node, uid)
+                is_requested_by(node, uid)
             };
             if wanted {
                 round.add(node, stray, &request, settings, uid, now);
@@ -123,8 +123,8 @@ impl<'a> Round<'a> {
         match entry::standing(node, &settings.image, &settings.tag, uid, now) {
             // The old entry is removed first, then the new one added, because a NodeImage takes one
             // patch at a time.
-            Standing::NotAsked if stray => self.waiting.push(name(node)),
-            Standing::NotAsked => match room(node, request) {
+            Standing::NotRequested if stray => self.waiting.push(name(node)),
+            Standing::NotRequested => match room(node, request) {
                 Err(full) => self.full.push((name(node), full)),
                 Ok(()) => self.open.push(node),
             },

@@ -32,7 +32,7 @@ fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
     }
     match phase(pod, &facts(image, pod)) {
         Phase::Patched(_, UpdateDecision::NeedsDaemon(_)) => true,
-        Phase::Patched(..) => is_asked_about(pod, image),
+        Phase::Patched(..) => needs_inspection(pod, image),
         Phase::Idle | Phase::Draining => false,
     }
 }
@@ -48,7 +48,7 @@ fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
     // A pod in the list stays there until its state records the answer.
     sidecars::unsettled(pod).any(|state| {
         asks(state.clone())
-            || (is_asked_about(pod, image)
+            || (needs_inspection(pod, image)
                 && matches!(
                     exact::judge(pod, &state, &NodeFacts::default()),
                     UpdateDecision::NeedsDaemon(_)
@@ -56,7 +56,7 @@ fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
     })
 }
 
-fn is_asked_about(pod: &Pod, image: &NodeImage) -> bool {
+fn needs_inspection(pod: &Pod, image: &NodeImage) -> bool {
     image
         .spec
         .inspect_pods
@@ -67,7 +67,7 @@ fn is_asked_about(pod: &Pod, image: &NodeImage) -> bool {
 /// Whether a change of the pod can change the list of inspected pods. Few of the many pod changes
 /// of a rollout can.
 pub fn bears_on(pod: &Pod, image: &NodeImage) -> bool {
-    is_asked_about(pod, image) || is_wanted(pod, image)
+    needs_inspection(pod, image) || is_wanted(pod, image)
 }
 
 /// The controller adds no more pods when a NodeImage's spec has this many bytes as JSON. An object

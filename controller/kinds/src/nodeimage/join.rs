@@ -120,7 +120,8 @@ fn is_awaited(job: &ImagePullJob, image: &NodeImage, now: Timestamp) -> bool {
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     settings.parallelism(1) > 0
         && settings.nodes.have(image)
-        && entry::standing(image, &settings.image, &settings.tag, uid, now) == Standing::NotAsked
+        && entry::standing(image, &settings.image, &settings.tag, uid, now)
+            == Standing::NotRequested
         && room(image, &PullRequest::of(job, &settings.image, &settings.tag)).is_ok()
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{ImagePullPolicy, ImageTagPullPolicy, MAX_INSPECTED_PODS};
 use berth_workload::images::pull;
-use berth_workload::objects::node::image::{NodeImage, entry, is_asked_by, owners};
+use berth_workload::objects::node::image::{NodeImage, entry, is_requested_by, owners};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::NODE_IMAGES;
 use berth_workload::plan::{Action, IfExists, Plan};
@@ -307,7 +307,7 @@ fn owners_that_are_gone_are_dropped() {
         owners(&image).into_iter().collect::<Vec<_>>(),
         [("default", "gone"), ("default", "lives")]
     );
-    assert!(is_asked_by(&image, "gone") && !is_asked_by(&image, "stranger"));
+    assert!(is_requested_by(&image, "gone") && !is_requested_by(&image, "stranger"));
     let mut snapshot = snapshot(Some(node(&json!({}))), Some(image));
     snapshot.jobs = vec![
         lives,

@@ -104,7 +104,7 @@ pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
 /// in the other group, Kubernetes' own or Berth's, if that one asks for it: it has the pods, so it
 /// must have their records.
 fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
-    let is_nobodys = !state
+    let has_no_controller = !state
         .metadata
         .owner_references
         .iter()
@@ -112,7 +112,7 @@ fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
         .any(|owner| owner.controller == Some(true));
     let target = &state.spec.target_ref;
     let is_left = snapshot.target == Target::Gone
-        && is_nobodys
+        && has_no_controller
         && state.metadata.deletion_timestamp.is_none();
     let is_its = |resource: &Resource| {
         [STATEFUL_SETS, NATIVE_STATEFUL_SETS].contains(resource)

@@ -47,8 +47,8 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
     };
     set(&mut next.conditions, enforced);
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
-    let kept =
-        (snapshot.keeps != Err(Without::NotAsked)).then(|| child::told(&snapshot.keeps, name, now));
+    let kept = (snapshot.keeps != Err(Without::NotRequested))
+        .then(|| child::kept_condition(&snapshot.keeps, name, now));
     put(&mut next.conditions, CHILD_PDB, kept);
     unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| {
         &mut status.ledger

@@ -65,7 +65,7 @@ fn snapshot(spec: Value, status: Value, total: usize, pods: &[(&str, bool)]) -> 
         },
         asked: Asked::Always,
         child: None,
-        keeps: Err(berth_workload::budget::child::Without::NotAsked),
+        keeps: Err(berth_workload::budget::child::Without::NotRequested),
     }
 }
 

@@ -20,7 +20,7 @@ use super::render::{self, Size, Template};
 use super::round::{Round, SubsetView, with_history};
 use super::{Snapshot, SubsetWorkload, named, stuck_pods};
 
-use write::{confirmed, create, told, update};
+use write::{confirmed, create, update, with_events};
 
 /// The plan for now. An empty plan means that the controller has nothing to do until something
 /// changes.
@@ -333,7 +333,7 @@ fn delete(round: &Round<'_>) -> Vec<Step> {
             target,
         };
         let step = Step::new(action, format!("{name} goes: {why}"));
-        told(
+        with_events(
             step,
             format!("deleted {name}: {why}"),
             format!("failed to delete {name}"),

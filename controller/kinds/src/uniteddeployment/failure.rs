@@ -141,7 +141,7 @@ fn gravest(
     });
     let first = causes
         .iter()
-        .filter(|cause| !cause.only_if_told)
+        .filter(|cause| !cause.only_if_reported)
         .min_by_key(|cause| cause.from)
         .cloned();
     blocked::gravest(causes, told, now)

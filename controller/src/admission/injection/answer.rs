@@ -13,7 +13,7 @@ use berth_kinds::sidecarset::{Wanted, faults, wanted, without_bases};
 use berth_runtime::Object;
 use berth_runtime::driver::turn;
 use berth_webhook::pods::{
-    Injected, Injector, Labels, Lacks, NotYet, PROBE, asked_warning, left_out_warning,
+    Injected, Injector, Labels, Lacks, NotYet, PROBE, applied_warning, left_out_warning,
 };
 use berth_workload::feature_gates::Gate;
 use berth_workload::plan::{Action, Body, Plan};
@@ -112,7 +112,7 @@ impl Injection {
         if pod["metadata"]["generateName"] == PROBE {
             injected
                 .warnings
-                .splice(0..0, known.keys().map(|set| asked_warning(set)));
+                .splice(0..0, known.keys().map(|set| applied_warning(set)));
         }
         Ok(injected)
     }

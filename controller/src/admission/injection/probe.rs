@@ -9,7 +9,7 @@ use berth_kinds::sidecarset::Asked;
 use berth_runtime::client::{self, DryRun, Failed};
 use berth_runtime::object::PODS;
 use berth_webhook::NO_TOKEN;
-use berth_webhook::pods::{PROBE, says_asked, says_left_out};
+use berth_webhook::pods::{PROBE, says_applied, says_left_out};
 use berth_workload::objects::pod::Pod;
 use kube::Client;
 use serde_json::{Value, json};
@@ -134,7 +134,7 @@ async fn tried<'a>(
         });
         let said = dry_run(client, namespace, &pod).await;
         let (why, is_of_namespace) = match &said {
-            Ok(said) if says_asked(&said.warnings, set) => return None,
+            Ok(said) if says_applied(&said.warnings, set) => return None,
             Ok(DryRun {
                 refusal: Some(refusal),
                 ..
@@ -175,7 +175,7 @@ fn lacks(set: &str, said: &DryRun) -> Option<String> {
         .refusal
         .as_ref()
         .is_some_and(|refusal| refusal.code == INVALID);
-    (is_invalid || !says_asked(&said.warnings, set)).then(|| refusal.to_owned())
+    (is_invalid || !says_applied(&said.warnings, set)).then(|| refusal.to_owned())
 }
 
 async fn dry_run(client: &Client, namespace: &str, pod: &Value) -> Result<DryRun, Failed> {

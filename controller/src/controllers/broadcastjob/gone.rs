@@ -96,7 +96,7 @@ impl Gone {
 
     /// Drops the pods that the job's status has recorded by now, and all pods of a job that is
     /// over.
-    pub(super) fn told(&self, job: &Watched<BroadcastJob>) {
+    pub(super) fn drop_recorded(&self, job: &Watched<BroadcastJob>) {
         let mut all = self.lock();
         let Some(of_job) = all.get_mut(job.uid()) else {
             return;

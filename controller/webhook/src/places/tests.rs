@@ -87,7 +87,7 @@ fn wrong_conversion_is_repaired_by_one_patch() {
 
 #[test]
 fn only_wrong_webhook_entries_are_patched() {
-    let good = json!({"namespace": "ns", "name": "hook", "path": told(VALIDATE_PATH, "s")});
+    let good = json!({"namespace": "ns", "name": "hook", "path": handler_path(VALIDATE_PATH, "s")});
     let webhook = |name: &str, client_config: Value| -> ValidatingWebhook {
         serde_json::from_value(json!({
                 "name": name, "clientConfig": client_config, "admissionReviewVersions": ["v1"], "sideEffects": "None",
@@ -144,7 +144,7 @@ fn only_wrong_webhook_entries_are_patched() {
 #[test]
 fn changed_webhook_rules_and_policy_are_restored() {
     let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
-    let client_config = json!({"service": {"namespace": "ns", "name": "hook", "path": told(VALIDATE_PATH, "s")}, "caBundle": bundle});
+    let client_config = json!({"service": {"namespace": "ns", "name": "hook", "path": handler_path(VALIDATE_PATH, "s")}, "caBundle": bundle});
     let webhook = |failure_policy: Value, groups: Value| -> ValidatingWebhook {
         let mut rules = own_kinds();
         rules[0]["apiGroups"] = groups;

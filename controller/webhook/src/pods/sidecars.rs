@@ -304,7 +304,7 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
 
 /// The warning by which the answer about a [`PROBE`] says that the SidecarSet selects it and is not
 /// paused.
-pub fn asked_warning(set: &str) -> String {
+pub fn applied_warning(set: &str) -> String {
     format!("SidecarSet {set} was asked")
 }
 
@@ -314,8 +314,8 @@ pub fn left_out_warning(set: &str, why: &str) -> String {
 }
 
 /// Whether warnings say that the SidecarSet was applied. Long warnings are cut.
-pub fn says_asked(warnings: &[String], set: &str) -> bool {
-    let expected = asked_warning(set);
+pub fn says_applied(warnings: &[String], set: &str) -> bool {
+    let expected = applied_warning(set);
     let is_it = |warning: &String| {
         *warning == expected || (warning.len() > set.len() && expected.starts_with(warning))
     };

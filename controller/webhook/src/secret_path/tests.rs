@@ -9,7 +9,7 @@ const KEY: &str = "key";
 const LAG: Duration = Duration::from_secs(29);
 
 fn path(number: u64) -> String {
-    told("/a", &Seed::new(KEY, number).text)
+    handler_path("/a", &Seed::new(KEY, number).text)
 }
 
 fn known(seeds: &Seeds, now: Instant) -> Vec<u64> {
@@ -105,7 +105,7 @@ async fn flood_of_refusals_wakes_once_until_next_rotation() {
 #[test]
 fn authority_change_keeps_the_path_of_the_one_before() {
     let (mut seeds, now) = (Seeds::default(), Instant::now());
-    let of = |key| told("/a", &Seed::new(key, 3).text);
+    let of = |key| handler_path("/a", &Seed::new(key, 3).text);
     for key in ["one", "two", "three"] {
         seeds.learn(key, 3, now);
     }
@@ -138,7 +138,7 @@ fn known_path_reveals_no_other_path() {
         "",
         "/a",
         "/a/",
-        &told("/a", &of_earlier_build),
+        &handler_path("/a", &of_earlier_build),
     ] {
         assert!(!seeds.is_known(guess, now), "{guess}");
     }

@@ -95,14 +95,14 @@ impl Question {
                 let answered = match asking.templates.take(namespace).await {
                     Some(_asking) => question.answer(judge).await,
                     // Without an answer nothing is refused: the controller checks the object again.
-                    None => question.unasked(),
+                    None => question.overloaded(),
                 };
                 answered.map_err(|error| no_review(&error))
             }
             Self::Pod(question) => {
                 let answered = match asking.requests.take(namespace).await {
                     Some(_asking) => question.answer(judge, &asking.missing).await,
-                    None => question.unasked(),
+                    None => question.overloaded(),
                 };
                 answered.map_err(|error| no_review(&error))
             }
@@ -111,7 +111,7 @@ impl Question {
                 let turn = tokio::time::timeout_at(began + disrupt::PATIENCE, turn).await;
                 let answered = match turn.ok().flatten() {
                     Some(_asking) => question.answer(judge, began).await,
-                    None => question.unasked(judge),
+                    None => question.overloaded(judge),
                 };
                 answered.map_err(unanswered)
             }
@@ -131,12 +131,12 @@ impl Asking {
     ) -> Result<Vec<u8>, Refusal> {
         let answered = async {
             let turn = self.namespaces.take(namespace).await;
-            let _asking = turn.ok_or_else(inject::Question::unasked)?;
+            let _asking = turn.ok_or_else(inject::Question::overloaded)?;
             question.answer(judge).await
         };
         let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
         answered
-            .unwrap_or_else(|_| Err(inject::Question::unasked()))
+            .unwrap_or_else(|_| Err(inject::Question::overloaded()))
             .map_err(unanswered)
     }
 

@@ -39,7 +39,7 @@ pub struct Cause {
     pub from: Timestamp,
     /// The cause counts only if the condition has named it before, because a new one looks like a
     /// state that passes by itself.
-    pub only_if_told: bool,
+    pub only_if_reported: bool,
 }
 
 /// Separates Berth's words from a quoted message. Numbers before it count when messages are
@@ -54,7 +54,7 @@ impl Cause {
             reason,
             message,
             from,
-            only_if_told: false,
+            only_if_reported: false,
         }
     }
 }
@@ -68,7 +68,7 @@ pub fn gravest(
 ) -> Option<(Cause, bool)> {
     let same = |cause: &Cause| told.is_some_and(|told| is_same(told, cause));
     causes.retain(|cause| {
-        if cause.only_if_told {
+        if cause.only_if_reported {
             same(cause)
         } else {
             cause.from <= now
@@ -91,7 +91,7 @@ fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
     // A cause that counts only if it was named before keeps its message when other pods are out of
     // service.
     let own = |message| {
-        if cause.only_if_told {
+        if cause.only_if_reported {
             without_others(message)
         } else {
             message

@@ -50,7 +50,7 @@ pub(super) struct Fault {
     /// The remedy.
     pub(super) remedy: String,
     /// The fault counts only if the condition has named it before.
-    pub(super) only_if_told: bool,
+    pub(super) only_if_reported: bool,
 }
 
 /// Init containers come first, because the others wait for them.
@@ -96,7 +96,7 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
             !id.is_empty() && before.any(|before| before.rsplit("://").next() == Some(id))
         });
         match container(pod, status, init, stale) {
-            Some(fault) if fault.only_if_told => told = told.or(Some(fault)),
+            Some(fault) if fault.only_if_reported => told = told.or(Some(fault)),
             Some(fault) => return Some(fault),
             None => {}
         }
@@ -130,7 +130,7 @@ pub(super) fn container(
             reason: "ImageUnavailable",
             what,
             remedy,
-            only_if_told: false,
+            only_if_reported: false,
         });
     }
     if let Some((why, said)) = no_start(pod, status, stale) {
@@ -140,7 +140,7 @@ pub(super) fn container(
             reason: "ContainerCannotStart",
             what,
             remedy,
-            only_if_told: false,
+            only_if_reported: false,
         });
     }
     let backing_off = status
@@ -169,7 +169,7 @@ pub(super) fn container(
         reason: CRASH_LOOPING,
         what,
         remedy,
-        only_if_told: !is_down,
+        only_if_reported: !is_down,
     })
 }
 

@@ -45,7 +45,7 @@ pub(super) fn causes(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Vec<
         reason,
         what,
         remedy,
-        only_if_told,
+        only_if_reported,
     }) = fault(pod)
     {
         let message = sentence(view, pod, &what, &remedy);
@@ -54,10 +54,10 @@ pub(super) fn causes(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Vec<
             reason,
             message,
             from: now,
-            only_if_told,
+            only_if_reported,
         });
     }
-    if causes.iter().all(|cause| cause.only_if_told) {
+    if causes.iter().all(|cause| cause.only_if_reported) {
         let other = hook(view, pod).or_else(|| unproven(view, pod));
         causes.push(other.unwrap_or_else(|| not_ready(view, pod)));
     }
@@ -76,7 +76,7 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
             |why| format!("is not scheduled yet: {why}"),
         );
     }
-    if let Some(fault) = fault(pod).filter(|fault| !fault.only_if_told) {
+    if let Some(fault) = fault(pod).filter(|fault| !fault.only_if_reported) {
         return fault.what;
     }
     if &*pod.status.phase != "Running" {
@@ -177,7 +177,7 @@ fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> C
         reason,
         message,
         from,
-        only_if_told: false,
+        only_if_reported: false,
     }
 }
 
@@ -245,15 +245,15 @@ fn crashed(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> 
         reason,
         what,
         remedy,
-        only_if_told,
-    } = faults.find(|fault| fault.only_if_told)?;
+        only_if_reported,
+    } = faults.find(|fault| fault.only_if_reported)?;
     let message = sentence(view, pod, &what, &remedy);
     Some(Cause {
         grade: Grade::Failing,
         reason,
         message,
         from: until,
-        only_if_told,
+        only_if_reported,
     })
 }
 

@@ -41,7 +41,7 @@ impl Asked {
         } else {
             operations
         };
-        let is_missing = |operation: &&ProtectedOperation| !is_asked_about(**operation, gates);
+        let is_missing = |operation: &&ProtectedOperation| !is_reviewed(**operation, gates);
         let missing: Vec<_> = operations.iter().filter(is_missing).collect();
         let by_gate = [
             (false, "PodUnavailableBudgetDeleteGate"),
@@ -111,7 +111,7 @@ impl Asked {
 }
 
 /// Whether the webhook is called for an operation, if the apiserver calls it at all.
-pub fn is_asked_about(operation: ProtectedOperation, gates: Gates) -> bool {
+pub fn is_reviewed(operation: ProtectedOperation, gates: Gates) -> bool {
     gates.has(if operation.is_change() {
         Gate::PodUnavailableBudgetUpdate
     } else {

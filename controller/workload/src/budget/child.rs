@@ -33,7 +33,7 @@ pub enum Without {
     /// A native budget of this name belongs to another owner.
     Taken,
     /// The spec does not ask for one.
-    NotAsked,
+    NotRequested,
 }
 
 impl Without {
@@ -42,7 +42,7 @@ impl Without {
         match self {
             Self::Overlaps(_) => "Overlaps",
             Self::Taken => "NameTaken",
-            Self::NotAsked => "NotAsked",
+            Self::NotRequested => "NotAsked",
         }
     }
 
@@ -53,7 +53,7 @@ impl Without {
                 "no PodDisruptionBudget is kept, because {other} may hold the same pods, and the eviction API refuses pods with two: give the \
                  selectors of both the same label with different values"
             ),
-            Self::NotAsked => {
+            Self::NotRequested => {
                 "no PodDisruptionBudget is kept, because this budget does not request one"
                     .to_owned()
             }
@@ -67,7 +67,7 @@ impl Without {
 }
 
 /// The condition that says whether the budget keeps a native budget.
-pub fn told(keeps: &Result<(), Without>, name: &str, now: Timestamp) -> Condition {
+pub fn kept_condition(keeps: &Result<(), Without>, name: &str, now: Timestamp) -> Condition {
     let (is_kept, reason, message) = match keeps {
         Ok(()) => {
             let message = format!("PodDisruptionBudget {name} mirrors this budget");

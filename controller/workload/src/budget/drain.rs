@@ -124,7 +124,7 @@ impl Drain<'_> {
     }
 
     fn evict(&mut self, one: &Resident<'_>, now: Timestamp) -> EvictionDecision {
-        if let Some(decision) = unasked(one.pod) {
+        if let Some(decision) = unreviewed(one.pod) {
             return decision;
         }
         let before: Vec<_> = one
@@ -145,7 +145,7 @@ impl Drain<'_> {
             for (at, status) in before {
                 self.budgets[at].account.status = status;
             }
-        } else if native::are_asked(one.pod) {
+        } else if native::review_evictions(one.pod) {
             let holding = self
                 .natives
                 .iter_mut()
@@ -285,7 +285,7 @@ impl Drain<'_> {
 }
 
 /// The result for a pod whose eviction no budget reviews.
-fn unasked(pod: &Pod) -> Option<EvictionDecision> {
+fn unreviewed(pod: &Pod) -> Option<EvictionDecision> {
     let is_of_daemon_set = pod
         .metadata
         .controller()

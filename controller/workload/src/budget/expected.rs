@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// 5 s and a minute. A user who creates a budget next to its workload waits for the first of these
 /// reads. A count reads all pods of a namespace, so that a thousand budgets that cannot be counted
 /// must not delay the others.
-pub fn asked_again(is_known: bool, told: &[Condition], now: Timestamp) -> Duration {
+pub fn recheck_delay(is_known: bool, told: &[Condition], now: Timestamp) -> Duration {
     const KNOWN: Duration = Duration::from_secs(300);
     const SOONEST: Duration = Duration::from_secs(5);
     const LATEST: Duration = Duration::from_secs(60);

@@ -59,7 +59,7 @@ pub fn promised(budget: &DistributedPodDisruptionBudget) -> Option<Promise> {
 /// The floor for the status, and how long until it may be smaller. A floor in the status stays for
 /// its whole lease after the spec asked for less. `seen_for` is how long the leader has seen this
 /// spec.
-pub fn told(
+pub fn reported_floor(
     budget: &DistributedPodDisruptionBudget,
     seen_for: Duration,
 ) -> (Option<FloorStatus>, Option<Duration>) {

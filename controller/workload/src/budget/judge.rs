@@ -6,7 +6,7 @@ use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use jiff::Timestamp;
 
 use super::federation::{Brings, Silence, Whole};
-use super::ledger::{LedgerDecision, Refused, Request, draw, set_numbers, stands, told};
+use super::ledger::{LedgerDecision, Refused, Request, draw, set_numbers, shown_entries, stands};
 use super::{Fault, Rules};
 use crate::objects::pod::Metadata;
 
@@ -317,7 +317,7 @@ fn refusal(
             format!("{shortage}: try again when some of them are gone")
         }
         (Refused::UsedUp, _) => {
-            let entries = told(status.ledger.as_ref());
+            let entries = shown_entries(status.ledger.as_ref());
             let named = entries.iter().take(NAMED).map(|entry| {
                 format!(
                     "{} ({} by {} since {})",

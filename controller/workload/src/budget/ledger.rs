@@ -333,7 +333,7 @@ pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
 }
 
 /// The entries of a ledger that messages show: the first one of each pod.
-pub fn told(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
+pub fn shown_entries(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
     let mut known = BTreeSet::new();
     let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
     entries
@@ -344,7 +344,7 @@ pub fn told(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
 
 /// The entries that use a budget up, and the pods that wait for a replacement, for messages.
 pub fn users(ledger: Option<&Ledger>) -> Vec<Waiting> {
-    let used = told(ledger).into_iter().map(|entry| {
+    let used = shown_entries(ledger).into_iter().map(|entry| {
         let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
         Waiting {
             pod: entry.pod.clone(),

@@ -134,7 +134,7 @@ impl NativeBudget {
 }
 
 /// Whether the eviction API checks native budgets for a pod.
-pub fn are_asked(pod: &Pod) -> bool {
+pub fn review_evictions(pod: &Pod) -> bool {
     pod.is_active() && &*pod.status.phase != "Pending"
 }
 
@@ -150,7 +150,7 @@ pub struct RefusedNatively {
 /// Why the apiserver would not evict a pod, by all native budgets of its namespace. `None` if it
 /// would.
 pub fn refused(pod: &Pod, natives: &[NativeBudget]) -> Option<RefusedNatively> {
-    if !are_asked(pod) {
+    if !review_evictions(pod) {
         return None;
     }
     let holding: Vec<_> = natives

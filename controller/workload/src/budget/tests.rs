@@ -573,7 +573,7 @@ fn two_grants_for_one_pod_are_charged_once() {
         (0, 2)
     );
     assert_eq!(
-        ledger::told(status.ledger.as_ref()).len(),
+        ledger::shown_entries(status.ledger.as_ref()).len(),
         1,
         "one pod is listed"
     );

@@ -33,7 +33,7 @@ pub use annotated::Annotated;
 pub use hold::{PredownloadHold, has};
 use job::sandbox;
 pub use job::{Job, LONGEST_NAME, hash, is_of, job_name};
-pub use mark::{forget, is_told, mark};
+pub use mark::{forget, is_recorded, mark};
 pub use wait::{brings_images, check, patience, waits_for, waits_for_images};
 
 /// At most this many replicas: nothing is pulled ahead, because the update ends as soon as the
@@ -150,7 +150,7 @@ pub fn progress<'a>(
     if revisions.current.metadata.uid == updated.metadata.uid {
         return PredownloadProgress::Over;
     }
-    if is_told(updated) {
+    if is_recorded(updated) {
         return PredownloadProgress::Done;
     }
     let is_ready = |pod: &&Arc<Pod>| {

@@ -27,7 +27,7 @@ use crate::update::podset::Workload;
 const DEADLINE_SECONDS: i64 = 1800;
 
 /// Whether joining nodes pull the images of the object with this metadata.
-pub fn is_asked_for(metadata: &ObjectMeta) -> bool {
+pub fn is_requested(metadata: &ObjectMeta) -> bool {
     annotation(metadata).is_some_and(|text| prepull_on_join(text) == Ok(true))
 }
 
@@ -48,7 +48,7 @@ pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
 /// Why a workload's images are not pulled although its annotation asks for it; `None` if they are,
 /// or the annotation does not.
 pub fn unserved(workload: &Workload<'_>, gates: Gates, now: Timestamp) -> Option<Cause> {
-    let why = pull::closed(gates).filter(|_| is_asked_for(workload.metadata))?;
+    let why = pull::closed(gates).filter(|_| is_requested(workload.metadata))?;
     let message =
         format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}] has no effect, for {why}");
     Some(Cause::new(Grade::Hazard, "NotPrepulled", message, now))
@@ -136,7 +136,7 @@ pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timesta
     };
     let name = node.metadata.name.clone();
     let (limits, secrets, policy) = (limits(&name), &settings.secrets, settings.policy);
-    let asked = entry::asked(
+    let asked = entry::with_pull(
         node,
         &Ask {
             image,

@@ -83,7 +83,7 @@ fn running(annotations: &[(&str, &str)]) -> Container {
 fn answer_is_for_the_requested_container() {
     let pods = question("1", "b");
     let mut answers = inspected();
-    assert_eq!(asked(&pods, &answers).collect::<Vec<_>>(), ["c1"]);
+    assert_eq!(requested_ids(&pods, &answers).collect::<Vec<_>>(), ["c1"]);
     answer(&pods, &mut answers, &known("a"), |_| false);
     let [c, other] = answers[0].containers.as_slice() else {
         panic!()
@@ -187,7 +187,7 @@ fn the_container_that_is_to_run_no_more_is_stopped_and_no_other() {
         let (mut pods, mut answers, mut container) =
             (asking(to_end(id)), inspected(), running(&[]));
         assert_eq!(
-            asked(&pods, &answers).count(),
+            requested_ids(&pods, &answers).count(),
             0,
             "{what}: no variables are read for it"
         );
@@ -202,7 +202,7 @@ fn the_container_that_is_to_run_no_more_is_stopped_and_no_other() {
         assert!(
             stops
                 .iter()
-                .all(|stop| !stop.is_for_variables() && is_still_asked(&pods, stop)),
+                .all(|stop| !stop.is_for_variables() && is_still_requested(&pods, stop)),
             "{what}"
         );
     }
@@ -235,7 +235,7 @@ fn container_is_stopped_only_while_request_is_current() {
     let mut answers = inspected();
     answer(&pods, &mut answers, &known("a"), |_| false);
     let stop = to_stop(&pods, &answers, &[running(&[])]).remove(0);
-    assert!(is_still_asked(&pods, &stop));
+    assert!(is_still_requested(&pods, &stop));
     let table: [(&str, Vec<InspectPod>); 5] = [
         ("taken back", Vec::new()),
         (
@@ -256,7 +256,7 @@ fn container_is_stopped_only_while_request_is_current() {
         ("another value", question("1", "c")),
     ];
     for (what, pods) in table {
-        assert!(!is_still_asked(&pods, &stop), "{what}");
+        assert!(!is_still_requested(&pods, &stop), "{what}");
     }
 }
 

@@ -625,7 +625,7 @@ proptest! {
                         prop_assert!(asked.iter().any(|stop| id(&stop.container_id) == begin.id));
                         prop_assert!(!ended.contains(&begin.id), "{} is stopped twice", begin.id);
                         prop_assert!(!at_work.iter().any(|other| other.id == begin.id), "{} twice at once", begin.id);
-                        let key = asked_key(&begin.asked);
+                        let key = request_key(&begin.asked);
                         prop_assert!(!begin.asked.cancelled || begun.contains(&key), "{} begins although it is cancelled", begin.id);
                         begun.push(key);
                         at_work.push(begin);

@@ -214,7 +214,7 @@ fn node_times_out_ten_minutes_after_all_tries() {
         }
         assert_eq!(
             standing(&node, "app", "1", "stranger", now()),
-            Standing::NotAsked,
+            Standing::NotRequested,
             "{what}"
         );
     }

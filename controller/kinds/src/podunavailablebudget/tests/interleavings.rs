@@ -601,7 +601,7 @@ impl World {
             },
             asked: Asked::Always,
             child: None,
-            keeps: Err(berth_workload::budget::child::Without::NotAsked),
+            keeps: Err(berth_workload::budget::child::Without::NotRequested),
         }
     }
 

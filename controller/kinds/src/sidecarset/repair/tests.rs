@@ -236,11 +236,11 @@ fn repair_replaces_only_pods_in_its_scope() {
         );
     }
     let pods = [missed()];
-    let unasked = Snapshot {
+    let overloaded = Snapshot {
         asked: Asked::NotYet,
         ..asked("Missed", json!({}), &Value::Null, &pods)
     };
-    let (_, status) = round(&unasked, &Outcome::default());
+    let (_, status) = round(&overloaded, &Outcome::default());
     assert!(
         status["repair"].is_null() && condition(&status).1.contains("InjectionReady"),
         "{status:#}"

@@ -28,7 +28,12 @@ pub(in crate::sidecarset) fn cause(
     settings: Result<&Settings, &String>,
     (outcome, turns): (&Outcome, &Turns),
 ) -> Option<(&'static str, String)> {
-    let refused = || Some((REFUSED, turns.told(snapshot.name(), &snapshot.hashes.hash)?));
+    let refused = || {
+        Some((
+            REFUSED,
+            turns.aside_message(snapshot.name(), &snapshot.hashes.hash)?,
+        ))
+    };
     of_spec_and_pods(snapshot, members, settings)
         .or_else(refused)
         .or_else(|| of_budgets(snapshot, outcome))

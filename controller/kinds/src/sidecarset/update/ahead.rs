@@ -59,7 +59,7 @@ pub(in crate::sidecarset) fn plan(
             .iter()
             .filter_map(|known| predownload::forget(known, revision)),
     );
-    if wanted.is_empty() || predownload::is_told(revision) {
+    if wanted.is_empty() || predownload::is_recorded(revision) {
         return plan.add_stage("pull ahead", steps);
     }
     let name = &revision.metadata.name;
@@ -234,7 +234,7 @@ pub(in crate::sidecarset) fn held(
             Some(since) => Some(patience.saturating_sub(now.duration_since(since))),
             // The next plan creates its job.
             None => revision
-                .is_none_or(|revision| !predownload::is_told(revision))
+                .is_none_or(|revision| !predownload::is_recorded(revision))
                 .then_some(patience),
         }
     };

@@ -238,7 +238,7 @@ impl Turns {
     }
 
     /// The message about pods that are set aside: the first one, the cause and the remedy.
-    pub(in crate::sidecarset) fn told(&self, set: &str, hash: &str) -> Option<String> {
+    pub(in crate::sidecarset) fn aside_message(&self, set: &str, hash: &str) -> Option<String> {
         let aside = || {
             self.failed
                 .values()

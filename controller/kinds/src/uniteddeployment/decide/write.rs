@@ -68,7 +68,7 @@ pub(super) fn create(
         action,
         format!("subset {} has no workload", spec.name),
     );
-    Some(told(
+    Some(with_events(
         step,
         format!("created {what}"),
         format!("failed to create {what}"),
@@ -118,7 +118,7 @@ pub(super) fn update(
         patch,
     };
     let step = Step::new(action, format!("{name} differs from subset {subset}"));
-    Some(told(
+    Some(with_events(
         step,
         format!("changed {what}"),
         format!("failed to change {what}"),
@@ -141,7 +141,7 @@ pub(super) fn confirmed(snapshot: &Snapshot, action: Action, reason: String) -> 
 }
 
 /// The step with the events of a write to a subset.
-pub(super) fn told(step: Step, done: String, failed: String) -> Step {
+pub(super) fn with_events(step: Step, done: String, failed: String) -> Step {
     let event = |warning, reason, message| {
         Some(Event {
             warning,

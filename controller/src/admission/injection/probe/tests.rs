@@ -14,7 +14,7 @@ fn dry_run_answer_says_what_a_successor_lacks() {
             .map(|text| (*text).to_owned())
             .collect::<Vec<_>>()
     };
-    let asked = berth_webhook::pods::asked_warning("log");
+    let asked = berth_webhook::pods::applied_warning("log");
     for (what, said, refusal, expected) in [
         ("it gets them", vec![&*asked], None, None),
         ("a quota is used up", vec![&*asked], refused(403), None),

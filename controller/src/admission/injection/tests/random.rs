@@ -237,7 +237,7 @@ impl Scene {
         let gets = expected
             .gets
             .iter()
-            .all(|set| pods::says_asked(&said.warnings, set));
+            .all(|set| pods::says_applied(&said.warnings, set));
         let refused = expected
             .refused
             .iter()

@@ -33,7 +33,7 @@ impl Standby {
         let metadata = json!({"namespace": "default", "name": "job", "uid": "j", "resourceVersion": version.to_string()});
         let job = json!({"metadata": metadata, "spec": {"template": {}}, "status": status});
         self.jobs.apply(serde_json::from_value(job).unwrap());
-        self.gone.told(&self.job());
+        self.gone.drop_recorded(&self.job());
     }
 
     fn job(&self) -> Arc<Watched<BroadcastJob>> {

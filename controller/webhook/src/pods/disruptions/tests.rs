@@ -1,5 +1,5 @@
 use super::*;
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 #[test]
 fn rules_cover_budget_namespaces_and_holdable_pods() {
@@ -79,7 +79,10 @@ fn rules_cover_budget_namespaces_and_holdable_pods() {
     let path = |entry: &Value| entry["clientConfig"]["service"]["path"].clone();
     assert_eq!(
         (path(&binding), path(&entries[0])),
-        (json!(told(EVICT_PATH, "s")), json!(told(DISRUPT_PATH, "s")))
+        (
+            json!(handler_path(EVICT_PATH, "s")),
+            json!(handler_path(DISRUPT_PATH, "s"))
+        )
     );
     assert_eq!(
         (&binding["failurePolicy"], &binding["namespaceSelector"]),

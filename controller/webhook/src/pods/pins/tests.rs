@@ -1,5 +1,5 @@
 use super::*;
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 fn workload(namespace: &str, name: &str) -> PinnedWorkload {
     let text = str::to_owned;
@@ -55,7 +55,7 @@ fn required_pins_fail_closed_and_preferred_fail_open() {
     assert_eq!(webhooks[0]["timeoutSeconds"], 2);
     assert_eq!(
         webhooks[0]["clientConfig"]["service"]["path"],
-        told(PIN_PATH, "s")
+        handler_path(PIN_PATH, "s")
     );
     assert!(
         Scope::default()

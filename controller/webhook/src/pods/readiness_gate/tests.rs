@@ -1,5 +1,5 @@
 use super::*;
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 #[test]
 fn gate_rule_skips_protected_pods_and_fails_open() {
@@ -23,7 +23,7 @@ fn gate_rule_skips_protected_pods_and_fails_open() {
     );
     assert_eq!(
         webhook["clientConfig"]["service"]["path"],
-        told(GATE_PATH, "s")
+        handler_path(GATE_PATH, "s")
     );
     assert_eq!(
         gate.clone().within(&ReadinessGate::default()),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::pods::Asks;
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 #[test]
 fn rule_covers_both_versions_and_ignores_failures() {
@@ -19,7 +19,7 @@ fn rule_covers_both_versions_and_ignores_failures() {
     );
     assert_eq!(
         entry["clientConfig"]["service"]["path"],
-        told(RECREATE_PATH, "s")
+        handler_path(RECREATE_PATH, "s")
     );
     let asks = Asks {
         requests: true,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 
 fn ask(name: &str, app: &str, fails_closed: bool) -> SidecarAsk {
     let selector = serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap();
@@ -55,7 +55,7 @@ fn sets_with_equal_namespaces_and_policy_share_entry() {
     for webhook in &webhooks {
         assert_eq!(
             webhook["clientConfig"]["service"]["path"],
-            told(INJECT_PATH, "s")
+            handler_path(INJECT_PATH, "s")
         );
         let expressions = webhook["namespaceSelector"]["matchExpressions"]
             .as_array()

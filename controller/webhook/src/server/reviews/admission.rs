@@ -201,7 +201,7 @@ impl Question {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(crate) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(crate) fn overloaded(self) -> Result<Vec<u8>, serde_json::Error> {
         answer(
             self.uid,
             self.beside.map(|beside| beside.faults.join("; ")),

@@ -206,7 +206,7 @@ impl Question {
     ///
     /// # Errors
     /// The failure policy lets pods go.
-    pub(in crate::server) fn unasked(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+    pub(in crate::server) fn overloaded(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let Disruption { namespace, pod, .. } = &*self.disruption;
         if judge
             .budgets

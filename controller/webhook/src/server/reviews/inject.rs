@@ -131,7 +131,7 @@ impl Question {
     }
 
     /// Without the question there is no answer.
-    pub(in crate::server) fn unasked() -> Unanswered {
+    pub(in crate::server) fn overloaded() -> Unanswered {
         NotYet("namespaces").into()
     }
 }

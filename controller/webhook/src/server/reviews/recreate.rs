@@ -115,7 +115,7 @@ impl Question {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(in crate::server) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(in crate::server) fn overloaded(self) -> Result<Vec<u8>, serde_json::Error> {
         Answer::to(&self.uid).written()
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pods::{INJECT_PATH, Injected, Injector, Labels, Lacks};
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 use parking_lot::Mutex;
 
 /// Notes the namespaces of the pods of its calls, and takes its time.
@@ -36,7 +36,7 @@ async fn injecting(notes: &Arc<Notes>) -> (Served, String) {
         ..Judge::asking(client)
     };
     judge.secret_path.learn("key", 1);
-    let path = told(INJECT_PATH, &judge.secret_path.newest().unwrap());
+    let path = handler_path(INJECT_PATH, &judge.secret_path.newest().unwrap());
     (Served::start_with(judge).await, path)
 }
 

@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::pods::{Budgets, Disruption, Injected, Injector, Labels, Lacks, NotYet, Records};
-use crate::secret_path::told;
+use crate::secret_path::handler_path;
 use crate::server::reviews::admission::{self, Asker, Look};
 use crate::server::reviews::evict;
 use crate::server::{Judge, Token, route};
@@ -84,7 +84,7 @@ async fn guessed_paths_reach_no_webhook() {
         "/guard-deletion",
     ];
     for path in below {
-        let whole = told(path, &seed);
+        let whole = handler_path(path, &seed);
         let guessed = [
             path.to_owned(),
             format!("{path}/"),
@@ -105,13 +105,13 @@ async fn guessed_paths_reach_no_webhook() {
     for open in [
         "/convert".to_owned(),
         "/validate".to_owned(),
-        told("/validate", &seed),
+        handler_path("/validate", &seed),
     ] {
         assert!(route(&open, &judge).is_some(), "{open}");
     }
     for nowhere in [
-        told("", &seed),
-        told("/convert", &seed),
+        handler_path("", &seed),
+        handler_path("/convert", &seed),
         seed,
         String::new(),
         "/".to_owned(),

@@ -28,18 +28,18 @@ fn failed_count_is_retried_ever_more_slowly() {
             ago(since),
         );
         assert_eq!(
-            asked_again(false, &[told], now),
+            recheck_delay(false, &[told], now),
             Duration::from_secs(expected),
             "{what}"
         );
     }
     assert_eq!(
-        asked_again(false, &[], now),
+        recheck_delay(false, &[], now),
         Duration::from_secs(5),
         "nothing was told"
     );
     assert_eq!(
-        asked_again(true, &[], now),
+        recheck_delay(true, &[], now),
         Duration::from_secs(300),
         "known"
     );

@@ -45,9 +45,9 @@ fn promised_floor_is_reported_and_still_wanted() {
     let mut unhealthy = budget(3, 60, Some((3, 60)));
     unhealthy.status.as_mut().unwrap().own.healthy = 1;
     assert_eq!(promised(&unhealthy).map(|promise| promise.pods), Some(1));
-    let mut unasked = budget(3, 60, Some((3, 60)));
-    unasked.status.as_mut().unwrap().conditions.clear();
-    assert_eq!(promised(&unasked), None);
+    let mut overloaded = budget(3, 60, Some((3, 60)));
+    overloaded.status.as_mut().unwrap().conditions.clear();
+    assert_eq!(promised(&overloaded), None);
 }
 
 proptest! {
@@ -70,7 +70,7 @@ proptest! {
             seen_at = seen_at.max(clock);
             for _ in 0..seconds {
                 clock += 1;
-                let (told, _) = told(&now, Duration::from_secs(clock - seen_at));
+                let (told, _) = reported_floor(&now, Duration::from_secs(clock - seen_at));
                 now.status.as_mut().unwrap().floor = told;
                 read(&now, clock, &mut trusted);
                 let most = trusted.iter().filter(|(until, _)| *until > clock).map(|(_, pods)| *pods).max();

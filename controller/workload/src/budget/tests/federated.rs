@@ -207,7 +207,7 @@ impl World {
             Planted::LowersAtOnce => Duration::from_secs(u64::from(u32::MAX)),
             _ => Duration::from_secs(self.clock - since),
         };
-        let (told, _) = floor::told(&self.floors[budget], seen_for);
+        let (told, _) = floor::reported_floor(&self.floors[budget], seen_for);
         self.floors[budget].status.get_or_insert_default().floor = told;
     }
 

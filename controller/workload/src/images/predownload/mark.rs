@@ -7,7 +7,7 @@ use crate::plan::{Action, Step};
 use crate::update::revision::Revision;
 
 /// Whether the revision's label records the predownload's result.
-pub fn is_told(revision: &Revision) -> bool {
+pub fn is_recorded(revision: &Revision) -> bool {
     let labels = [
         label::IMAGE_PREDOWNLOAD_CREATED,
         label::IMAGE_PREDOWNLOAD_IGNORED,

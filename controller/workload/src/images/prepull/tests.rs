@@ -33,7 +33,7 @@ fn prepull_annotation_must_be_a_boolean() {
         (Some(""), false, false),
     ] {
         let metadata = metadata(value);
-        assert_eq!(is_asked_for(&metadata), asks, "{value:?}");
+        assert_eq!(is_requested(&metadata), asks, "{value:?}");
         let template = Default::default();
         let workload = crate::update::podset::Workload::plain(CLONE_SETS, &metadata, &template);
         assert_eq!(check(&workload).is_ok(), sound, "{value:?}");

@@ -5,7 +5,7 @@ pub mod entry;
 mod facts;
 pub mod room;
 
-pub use entry::{is_asked_by, owners};
+pub use entry::{is_requested_by, owners};
 
 use berth_api::v1beta1::nodeimage::{NodeImageSpec, NodeImageStatus};
 use serde::{Deserialize, Deserializer};

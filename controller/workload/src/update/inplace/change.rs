@@ -81,7 +81,7 @@ pub fn between(old: &Value, new: &Value, ability: Ability) -> Change {
         }
     }
     patch.env = Readers::new(new).of(&patch);
-    patch.restarted = restart::asked(new, &patch, &mut fields);
+    patch.restarted = restart::restarted_containers(new, &patch, &mut fields);
     if !patch.resources.is_empty()
         && let Some(why) = resize::obstacle(ability, old, new)
     {

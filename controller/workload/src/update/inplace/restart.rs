@@ -27,7 +27,11 @@ pub const MAX_RESTARTED: usize = 64;
 ///
 /// The annotation's value has no meaning: every change of it, also its removal, restarts the
 /// containers.
-pub(super) fn asked(new: &Value, patch: &PodPatch, fields: &mut Vec<String>) -> BTreeSet<String> {
+pub(super) fn restarted_containers(
+    new: &Value,
+    patch: &PodPatch,
+    fields: &mut Vec<String>,
+) -> BTreeSet<String> {
     if !patch.annotations.contains_key(RESTARTED_AT) {
         return BTreeSet::new();
     }

@@ -48,7 +48,7 @@ impl<'a> Course<'a> {
     }
 
     /// The stop of the container in the NodeImage.
-    pub fn asked(&self, container: &str) -> Option<&'a StopContainer> {
+    pub fn requested_stop(&self, container: &str) -> Option<&'a StopContainer> {
         let uid = self.request.metadata.uid.as_deref()?;
         let asked = &self.image?.spec.stop_containers;
         asked
@@ -67,7 +67,7 @@ impl<'a> Course<'a> {
             return old.clone();
         }
         let answer = self
-            .asked(&container.name)
+            .requested_stop(&container.name)
             .and_then(|stop| self.answer(stop));
         let is_killed = old.is_some_and(|old| old.is_killed)
             || answer.is_some_and(|answer| answer.phase == StopPhase::Stopped);
@@ -111,7 +111,7 @@ impl<'a> Course<'a> {
         // The pod's status alone does not say why the container ended. The stop may still be on its
         // way to the daemon, or the answer on its way back.
         let answer = self
-            .asked(&container.name)
+            .requested_stop(&container.name)
             .and_then(|stop| self.answer(stop))
             .map(|answer| answer.phase);
         matches!(answer, Some(StopPhase::Stopped | StopPhase::Gone))
@@ -141,7 +141,7 @@ impl<'a> Course<'a> {
             .as_ref()
             .map(|then| then.container_id.as_str());
         let old = self
-            .asked(&container.name)
+            .requested_stop(&container.name)
             .map(|stop| stop.container_id.as_str())
             .or(context);
         (old != Some(&*now.container_id)).then_some(now)
@@ -158,7 +158,7 @@ impl<'a> Course<'a> {
     /// Whether the daemon says that the container has run for long enough.
     fn lasts(&self, container: &RecreatedContainer, now: &ContainerStatus) -> bool {
         let answer = self
-            .asked(&container.name)
+            .requested_stop(&container.name)
             .and_then(|stop| self.answer(stop));
         let lasting = answer.map(|answer| answer.lasting_container_id.as_str());
         strategy(self.request).min_started_seconds == 0 || lasting == Some(&*now.container_id)
@@ -166,9 +166,9 @@ impl<'a> Course<'a> {
 
     /// The first container in the place of a stopped one for which the daemon has not yet said that
     /// it has run long enough, with its stop.
-    pub fn untold_age(&self) -> Option<(&'a StopContainer, &'a ContainerStatus)> {
+    pub fn unreported_age(&self) -> Option<(&'a StopContainer, &'a ContainerStatus)> {
         self.request.spec.containers.iter().find_map(|container| {
-            let stop = self.asked(&container.name)?;
+            let stop = self.requested_stop(&container.name)?;
             let is_answered = self
                 .answer(stop)
                 .is_some_and(|answer| answer.phase.is_final());
@@ -238,7 +238,7 @@ impl<'a> Course<'a> {
         let strategy = strategy(self.request);
         let mut restarts = None;
         for (container, state) in self.request.spec.containers.iter().zip(self.states()) {
-            let asked = self.asked(&container.name);
+            let asked = self.requested_stop(&container.name);
             match state.phase {
                 RecreatePhase::Failed if strategy.failure_policy == RecreateFailurePolicy::Fail => {
                     return Next::Over;

@@ -415,7 +415,7 @@ fn age_of_new_container_is_awaited_after_stop() {
             image: Some(&image),
         };
         assert_eq!(
-            course.untold_age().map(|(_, now)| &*now.container_id),
+            course.unreported_age().map(|(_, now)| &*now.container_id),
             expected,
             "{phase} {lasting} {seconds}"
         );

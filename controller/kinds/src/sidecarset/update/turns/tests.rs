@@ -462,7 +462,7 @@ fn pod_set_aside_is_reported_once_with_remedy() {
         .failed
         .values_mut()
         .for_each(|failed| failed.why = "etcdserver: request is too large".to_owned());
-    let message = turns.told("log", "h2").unwrap();
+    let message = turns.aside_message("log", "h2").unwrap();
     assert!(
         message.contains("remove annotations or labels from the pod")
             && !message.contains("delete"),

@@ -50,7 +50,7 @@ pub struct Ask<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Standing<'a> {
     /// The owner has not asked this node.
-    NotAsked,
+    NotRequested,
     /// The pull is not done yet.
     Active {
         /// The time from which the pull counts as failed if the daemon does not report.
@@ -73,7 +73,7 @@ pub fn standing<'a>(
     let Some(entry) =
         find(node, image, tag).filter(|entry| entry.owner_references.iter().any(|o| is(o, uid)))
     else {
-        return Standing::NotAsked;
+        return Standing::NotRequested;
     };
     let (since, wait, why) = match status(node, image, entry) {
         Some(status) if status.phase == ImagePullPhase::Succeeded => return Standing::Succeeded,
@@ -170,7 +170,7 @@ pub fn is_job(owner: &ObjectReference) -> bool {
 /// The merge patch that adds a pull to the node.
 pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
     let old = node.spec.images.get(ask.image);
-    json!({"spec": {"images": {ask.image: change(old, Some(&asked(node, ask, now)))}}})
+    json!({"spec": {"images": {ask.image: change(old, Some(&with_pull(node, ask, now)))}}})
 }
 
 /// Namespaces and names of the ImagePullJobs that asked for the NodeImage's pulls.
@@ -186,12 +186,12 @@ pub fn owners(image: &NodeImage) -> BTreeSet<(&str, &str)> {
 }
 
 /// Whether the owner with this uid has a pull in the NodeImage.
-pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
+pub fn is_requested_by(image: &NodeImage, uid: &str) -> bool {
     all_owners(image).any(|owner| is(owner, uid))
 }
 
 /// The image in the NodeImage after a pull is added.
-pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
+pub fn with_pull(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
     let mut new = node.spec.images.get(ask.image).cloned().unwrap_or_default();
     match new.tags.iter_mut().find(|entry| entry.tag == ask.tag) {
         Some(entry) => join(node, entry, ask, now),

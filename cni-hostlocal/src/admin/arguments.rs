@@ -15,7 +15,7 @@ use crate::{
 
 /// The parsed arguments.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Arguments {
     pub(super) data_dir: Option<PathBuf>,
     pub(super) network: Option<String>,
     pub(super) json: bool,
@@ -26,8 +26,8 @@ pub(super) struct Asked {
     pub(super) sandboxes: Option<String>,
 }
 
-pub(super) fn parse(arguments: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked::default();
+pub(super) fn parse(arguments: &[String]) -> Result<Arguments, String> {
+    let mut asked = Arguments::default();
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{name} needs a value"));
@@ -57,7 +57,7 @@ pub(super) fn parse(arguments: &[String]) -> Result<Asked, String> {
     Ok(asked)
 }
 
-impl Asked {
+impl Arguments {
     pub(super) fn data_dir(&self) -> &Path {
         self.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR))
     }

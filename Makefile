@@ -32,7 +32,8 @@ bench: prerequisites
 
 # Format, lints, and what `controller/kinds/tests/sources` refuses: words, long lines, rings of
 # imports, large files and folders.
-lint:
+lint: prerequisites
+	(cargo fmt --version && cargo clippy --version) >/dev/null || rustup component add rustfmt clippy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cargo test --workspace --test sources

@@ -63,12 +63,12 @@ pub struct Unknown {
 }
 
 impl View {
-    /// How many pods are expected. A `minAvailable` that is a number does not depend on them: if no
-    /// workload says how many pods it wants, the existing pods count as expected.
+    /// The expected pods by which a budget with these rules counts. If no workload says how many
+    /// pods it wants, and `minAvailable` is a number, the existing pods count as expected.
     ///
     /// # Errors
-    /// The amount is a percentage or `maxUnavailable` and the number is unknown, or the pods that
-    /// the budget holds are unknown.
+    /// The number of expected pods is unknown, and the budget has a percentage, `maxUnavailable` or
+    /// no selector.
     pub fn expected_by(&self, rules: &Rules) -> Result<Expected, Unknown> {
         match &self.expected {
             Err(_) if rules.selector.is_some() && !rules.amount.depends_on_total() => {
@@ -128,13 +128,13 @@ impl View {
         let pods = self.by_name();
         let seen = entries.iter().zip(&self.seen_for);
         let open = seen.filter(|(entry, seen_for)| {
-            self.became(entry, &pods, **seen_for, now) == Settled::Open
+            self.entry_state(entry, &pods, **seen_for, now) == Settled::Open
         });
         open.map(|(entry, _)| entry.clone()).collect()
     }
 
     /// The state of an entry that the leader has seen for `seen_for`.
-    fn became(
+    fn entry_state(
         &self,
         entry: &LedgerEntry,
         pods: &BTreeMap<&str, &Pod>,
@@ -166,9 +166,9 @@ impl View {
         let pods = self.by_name();
         let seen = entries.iter().zip(&self.seen_for);
         let (open, over): (Vec<_>, Vec<_>) = seen
-            .map(|(entry, seen_for)| (entry, self.became(entry, &pods, *seen_for, now)))
-            .filter(|(_, became)| *became != Settled::Over)
-            .partition(|(_, became)| *became == Settled::Open);
+            .map(|(entry, seen_for)| (entry, self.entry_state(entry, &pods, *seen_for, now)))
+            .filter(|(_, state)| *state != Settled::Over)
+            .partition(|(_, state)| *state == Settled::Open);
         let is_waited_for = |uid: &str| open.iter().any(|(entry, _)| *entry.uid == *uid);
         let stayed = over.into_iter().map(|(entry, _)| entry).filter(|entry| {
             !entry.operation.is_change()
@@ -197,8 +197,9 @@ impl View {
         (!stayed.is_empty()).then_some(Event::warning("NotDeleted", message))
     }
 
-    /// The entries for operations that another controller's ledger granted in the last minute and
-    /// that may still happen. OpenKruise's ledger has only names and times.
+    /// The entries for operations that another controller's ledger granted less than
+    /// [`View::patience`] ago, and that may still happen. OpenKruise's ledger has only names and
+    /// times.
     pub fn taken_over(
         &self,
         status: &PodUnavailableBudgetStatus,
@@ -328,9 +329,10 @@ pub fn has_begun(entry: &LedgerEntry, pod: &Pod) -> bool {
             .is_some_and(|before| pod.status.observed_generation > before)
 }
 
-/// The state of an entry, by the pod that has its name now, and whether this pod serves. `late_for`
-/// is how long ago the granted request became impossible to carry out; for a change that
-/// [`has_begun`], the time counts from when its kubelet knew of the change. `None` until then.
+/// The state of an entry. `pod` is the pod that has the name in the entry now, and `is_available`
+/// is whether this pod serves. `late_for` is for how long the granted request can no longer be
+/// carried out; `None` as long as it can. For a change that [`has_begun`], `late_for` counts from
+/// when the kubelet knew of the change.
 pub fn settled(
     entry: &LedgerEntry,
     pod: Option<&Pod>,

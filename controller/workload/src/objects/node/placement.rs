@@ -91,7 +91,8 @@ const OF_START: [&str; 4] = [
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
 ];
-/// An additional toleration with the host's network, because such pods need no network of the node.
+/// The additional toleration of DaemonSet pods in the host's network, because these pods do not
+/// need the pod network of the node.
 const OF_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 impl Placement {
@@ -126,7 +127,7 @@ impl Placement {
             .node_selector
             .iter()
             .all(|(key, value)| node.metadata.label(key) == Some(value));
-        is_named && has_labels && self.is_required(node)
+        is_named && has_labels && self.matches_affinity(node)
     }
 
     /// Whether the pods tolerate a cordoned node.
@@ -171,8 +172,9 @@ impl Placement {
                 .all(|taint| self.tolerates(taint))
     }
 
-    /// Whether one of the required terms holds, if there are any. An empty term never holds.
-    fn is_required(&self, node: &Node) -> bool {
+    /// Whether the node matches one of the terms that the node affinity requires, if there are any.
+    /// An empty term matches no node.
+    fn matches_affinity(&self, node: &Node) -> bool {
         let affinity = self
             .affinity
             .as_ref()
@@ -227,6 +229,8 @@ impl Toleration {
 }
 
 impl Requirement {
+    /// Whether the requirement accepts the value of the node's label or field; `None` if the node
+    /// has none.
     fn holds(&self, value: Option<&str>) -> bool {
         let listed = || value.is_some_and(|value| self.values.iter().any(|own| own == value));
         let number = || value?.parse::<i64>().ok();

@@ -63,8 +63,8 @@ impl PodPatch {
     }
 }
 
-/// The hash of the wanted value, by container and variable; empty if the value does not change. The
-/// map is empty if no value changes.
+/// Variables that read labels and annotations: by container and variable the hash of the new value,
+/// or an empty string if the patch leaves the value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Env(pub(crate) BTreeMap<String, BTreeMap<String, String>>);
@@ -97,7 +97,7 @@ impl Env {
         )
     }
 
-    /// All but the wanted values of these containers.
+    /// The same variables, where those of these containers keep their values.
     pub(crate) fn without(mut self, containers: &BTreeSet<String>) -> Self {
         let of = self
             .0
@@ -108,7 +108,7 @@ impl Env {
         self
     }
 
-    /// With the values of a later change.
+    /// The variables of two changes. Where both change a value, the later change prevails.
     pub(crate) fn overlaid(mut self, later: &Self) -> Self {
         for (container, values) in &later.0 {
             let known = self.0.entry(container.clone()).or_default();
@@ -157,6 +157,7 @@ impl Resize {
         }
     }
 
+    /// The limits or the requests; `kind` is one of [`KINDS`].
     pub(crate) fn of_kind(&mut self, kind: &str) -> &mut BTreeMap<String, String> {
         if kind == "limits" {
             &mut self.limits

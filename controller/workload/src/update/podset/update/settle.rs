@@ -15,14 +15,15 @@ use crate::update::podset::chosen::Chosen;
 use crate::update::podset::{WorkloadView, hooks};
 use crate::update::revision::{self, REVISION_LABEL};
 
-/// The most pods under way of which each has its gate opened before its proof. That costs one more
-/// write for a pod, and makes the pod Ready a second or two earlier. It helps much if a few pods at
-/// a time are updated, and little with hundreds.
+/// The most pods under way with which the controller opens readiness gates early, before the proof
+/// of the update. An early opening costs one more write for each pod, and makes the pod Ready a
+/// second or two earlier. With hundreds of pods under way the rollout gains little by it.
 pub const MOST_OPENED_EARLY: usize = 32;
 
-/// Puts pods whose in-place update is proven back into service. It also reverts unwanted updates:
-/// pods out of service, with unchanged images, that are not chosen. Without a choice, all of these
-/// stay as they are.
+/// Adds the next step of each in-place update under way, except of the chosen pods, because their
+/// update goes on elsewhere. A pod with a proven update goes back into service. So does a pod that
+/// was taken out of service, is still unchanged, and is not chosen any more. If `chosen` is `None`,
+/// an unchanged pod stays out of service.
 pub fn settle(view: &WorkloadView<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     let revisions = view.revisions.iter();
@@ -59,7 +60,7 @@ pub fn settle(view: &WorkloadView<'_>, chosen: Option<&Chosen>, plan: &mut Plan,
             }
             Phase::Patched(state, decision @ UpdateDecision::Proven { moved_tags, .. }) => {
                 if !moved_tags.is_empty() {
-                    plan.events.push(moved(pod, moved_tags));
+                    plan.events.push(tag_moved_event(pod, moved_tags));
                 }
                 steps.push(finish(view, pod, state, decision, now));
             }
@@ -113,7 +114,9 @@ fn undo(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Step {
     )
 }
 
-/// The step for the gate of a pod whose update is not proven yet, if there is one.
+/// The step that corrects the readiness of a pod whose update is not proven yet, if one is needed.
+/// The step revokes a Ready of before the update, closes the gate if an old container still runs,
+/// or opens the gate early.
 fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> Option<Step> {
     let (name, revision) = (&pod.metadata.name, &state.revision);
     if steps::is_ready_of_before(pod) {
@@ -149,7 +152,9 @@ fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> 
     })
 }
 
-/// Continues an update that OpenKruise began when its grace period is over.
+/// The step for a pod in a grace period that OpenKruise began: it writes the remaining changes of
+/// the update. Until the grace period is over there is no step, and the plan says that the pod
+/// waits.
 fn end_of_grace(
     revision: Option<&Brief<'_>>,
     pod: &Pod,
@@ -177,7 +182,8 @@ fn end_of_grace(
     ))
 }
 
-fn moved(pod: &Pod, containers: &[String]) -> Event {
+/// The warning that the image tags of these containers name other images since the pod's update.
+fn tag_moved_event(pod: &Pod, containers: &[String]) -> Event {
     let images: Vec<_> = containers
         .iter()
         .filter_map(|name| pod.spec.containers.iter().find(|c| *c.name == **name))

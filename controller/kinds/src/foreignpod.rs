@@ -29,8 +29,9 @@ pub fn concerns(pod: &Pod) -> bool {
 /// Owners whose controllers do not write readiness gates.
 const JOBS: Resource = Resource::of(&BROADCAST_JOB);
 
-/// Berth's workloads do the same for their own pods. A job starts their containers, and does not
-/// write the readiness gate.
+/// Whether none of Berth's workloads does this work for the pod as its owner. `knows` is whether an
+/// owner of this kind does it. A BroadcastJob starts containers in order, but does not write the
+/// readiness gate.
 fn is_foreign(pod: &Pod, knows: impl Fn(&Reference<'_>) -> bool) -> bool {
     let owner = pod.metadata.controller().map(Reference::from);
     !owner.is_some_and(|owner| owner::is_workload(&owner) && knows(&owner))

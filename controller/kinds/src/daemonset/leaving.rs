@@ -47,7 +47,7 @@ pub(super) fn leaving(
         .filter(|pod| pod.metadata.deletion_timestamp.is_none());
     go.extend(gone.map(|pod| (*pod, "the only node that it may run on is gone".to_owned())));
     for (name, place) in &places.by_node {
-        go.extend(of_place(
+        go.extend(surplus_of(
             snapshot,
             settings,
             revisions,
@@ -60,7 +60,7 @@ pub(super) fn leaving(
         }
     }
     let known = go.iter().map(|(pod, _)| pod.metadata.uid.clone()).collect();
-    go.extend(asked_for(
+    go.extend(requested(
         snapshot, settings, places, &known, turns, plan, now,
     ));
     go.extend(going_back(
@@ -101,8 +101,10 @@ pub(super) fn leaving(
     leaving
 }
 
-/// Pods of the update revision on nodes that the selector no longer matches, if nodes keep their
-/// revision. They are deleted, and created again with the revision for nodes without the update.
+/// The pods that return to the old revision, because the update's selector no longer matches their
+/// node. There are none unless unselected nodes keep their revision (`holds_revision`). Pods stay
+/// while most of these nodes have the update revision, because then a rollout was stopped and not
+/// rolled back.
 fn going_back<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
@@ -153,8 +155,9 @@ fn going_back<'a>(
     go
 }
 
-/// Pods with a request for deletion, without the `known` ones, as far as `maxUnavailable` allows.
-fn asked_for<'a>(
+/// The pods whose deletion a user or another controller requests, as far as `maxUnavailable`
+/// allows. `known` are pods that are deleted for another reason anyway.
+fn requested<'a>(
     snapshot: &'a Snapshot,
     settings: &Settings,
     places: &Places<'a>,
@@ -185,8 +188,9 @@ fn asked_for<'a>(
     go
 }
 
-/// Running pods of one node that must be deleted.
-fn of_place<'a>(
+/// The running pods of one node that must be deleted: all if none may run there, else those that a
+/// hook held, that are too many, or that a surge has replaced.
+fn surplus_of<'a>(
     snapshot: &Snapshot,
     settings: &Settings,
     revisions: &Revisions,
@@ -266,8 +270,9 @@ fn rest_of_lapse(pod: &Pod, now: Timestamp) -> SignedDuration {
     })
 }
 
-/// The reason why a pod that has ended is deleted now; `None` while it stays. It stays while its
-/// node is not ready, because such a node may be about to end all its pods.
+/// The reason why a pod that has ended is deleted now; `None` while it stays. It stays until the
+/// backoff for the node is over. It also stays while its node is not ready, because such a node may
+/// be about to end all its pods.
 fn why_ended(
     snapshot: &Snapshot,
     place: &Place<'_>,

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::Snapshot;
 use super::places::{Place, Places, has_generation};
 
-/// Counts nodes, each by its first pod.
+/// Sets the status' counts of nodes, each counted by its first pod, and its update revision.
 pub(super) fn count(
     snapshot: &Snapshot,
     places: &Places<'_>,
@@ -45,8 +45,8 @@ pub(super) fn count(
     status.updated_number_scheduled = of(&is_updated);
     status.number_available = of(&is_available);
     status.number_unavailable = status.desired_number_scheduled - status.number_available;
-    let has_none = |place: &&Place<'_>| !place.is_wanted() && !place.pods.is_empty();
-    status.number_misscheduled = number(places.by_node.values().filter(has_none).count());
+    let is_misscheduled = |place: &&Place<'_>| !place.is_wanted() && !place.pods.is_empty();
+    status.number_misscheduled = number(places.by_node.values().filter(is_misscheduled).count());
 }
 
 /// Whether a status is written at once: each node has an available pod of the newest revision from

@@ -27,7 +27,8 @@ pub(in crate::sidecarset) struct Chosen<'a> {
     pub(in crate::sidecarset) later: Vec<(&'a Member<'a>, String)>,
     /// Pods out of service for updates and repair, those that are updated now among them.
     pub(in crate::sidecarset) unavailable: usize,
-    /// The time after which the first of the pods that count for a limited time counts no longer.
+    /// How long until the first pod stops to count as unavailable. `None` if no pod waits, or if no
+    /// pod's count ends by time alone.
     pub(in crate::sidecarset) ends_after: Option<SignedDuration>,
 }
 
@@ -35,8 +36,8 @@ pub(in crate::sidecarset) struct Chosen<'a> {
 pub(in crate::sidecarset) const NO_BUDGET: &str = "waits, for spec.updateStrategy.maxUnavailable is 0, and no pod that serves is updated: set it to 1 or more";
 
 impl Settings {
-    /// The settings of the spec for these pods. Repair reserves `repaired` pods, and has `lost`
-    /// pods.
+    /// The settings of the spec for these pods. `repaired` pods are out of service for repair.
+    /// `lost` are pods that repair deleted and whose workloads have not replaced them.
     ///
     /// # Errors
     /// The sentence names the field, the value and the remedy.
@@ -80,14 +81,16 @@ impl Settings {
         })
     }
 
-    /// Whether the SidecarSet updates the pod.
+    /// Whether the selector of the update strategy matches the pod. Without a selector every pod
+    /// matches.
     pub(in crate::sidecarset) fn selects(&self, pod: &Pod) -> bool {
         self.selector
             .as_ref()
             .is_none_or(|selector| selector.matches(|key| pod.metadata.label(key)))
     }
 
-    /// Whether an update may reach the pod.
+    /// Whether the pod needs an update, an update in place is possible, and the selector matches.
+    /// The limits do not count.
     pub(in crate::sidecarset) fn reaches(&self, member: &Member<'_>) -> bool {
         !member.is_updated && member.is_upgradable && self.selects(member.pod)
     }
@@ -123,7 +126,8 @@ impl Settings {
     }
 }
 
-/// The terms, with one for each value that pods have in place of `*`.
+/// The scatter terms without duplicates. A term with the value `*` becomes one term for each value
+/// that the label has on these pods.
 fn terms<'a>(
     wanted: &[UpdateScatterTerm],
     pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
@@ -148,7 +152,8 @@ fn terms<'a>(
     terms
 }
 
-/// The reason why an outdated pod waits, and the longest time that it does.
+/// The reason why an outdated pod waits although the limits allow its update, and how long it waits
+/// at most. Its updates failed repeatedly, or its node still downloads the new image.
 pub(in crate::sidecarset) fn held(
     snapshot: &Snapshot,
     latest: &str,
@@ -161,9 +166,9 @@ pub(in crate::sidecarset) fn held(
     aside.or_else(|| ahead::held(snapshot, latest, member, now))
 }
 
-/// Chooses the pods. A pod that does not serve anyway does not wait for others, as long as no pod
-/// with the new images fails; a pod that serves waits for them. `held` gives the reason if a pod
-/// waits for something else.
+/// Chooses the pods to update. A pod that serves waits until `maxUnavailable` allows its update. A
+/// pod that does not serve waits for this only while a pod with the new images fails. `held` gives
+/// the reason if a pod waits for something else.
 pub(in crate::sidecarset) fn choose<'a>(
     settings: &Settings,
     members: &'a [Member<'a>],
@@ -239,7 +244,8 @@ fn stays(settings: &Settings, member: &Member<'_>) -> Option<String> {
     Some(format!("its last update is under way: {why}"))
 }
 
-/// The namespaces take turns. Within a namespace the spec gives the order.
+/// The candidates in the order of their updates. The namespaces take turns, and within a namespace
+/// the spec gives the order.
 fn in_order<'a>(
     settings: &Settings,
     members: &[Member<'_>],

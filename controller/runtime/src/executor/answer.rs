@@ -113,7 +113,7 @@ pub(super) fn existing(request: &Request, object: &Existing) -> Result<(), Faile
         let uid = owner.map(|(_, _, uid)| uid);
         let message = format!(
             "{kind} {name:?} exists and {}: rename or delete it",
-            describe(uid)
+            describe_owner(uid)
         );
         return Err(refused(TAKEN, message));
     }
@@ -142,7 +142,8 @@ fn controller(object: &Existing) -> Option<(&str, &str, &str)> {
     Some((group, &owner.kind, &owner.uid))
 }
 
-fn describe(owner: Option<&str>) -> String {
+/// The part of a message that says which owner controls an object, if any. `owner` is its uid.
+fn describe_owner(owner: Option<&str>) -> String {
     owner.map_or_else(
         || "has no controller".to_owned(),
         |uid| format!("belongs to an owner with the uid {uid}"),
@@ -161,7 +162,8 @@ pub(super) fn is_of_budget(failed: &Failed) -> bool {
         .any(|(reason, _)| reason == "DisruptionBudget")
 }
 
-/// A failure in the form of a plan's outcome.
+/// The failure of a request for the plan's outcome: whether it is permanent, or only says that the
+/// object has changed since the decision.
 pub(super) fn failure(request: &Request, failed: Failed) -> Failure {
     let taken = request.kind == Kind::Create && failed.reason == TAKEN;
     let (mut code, mut message) = (failed.code, failed.message);

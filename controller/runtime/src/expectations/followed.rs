@@ -18,10 +18,16 @@ pub(crate) struct Followee {
 
 /// The methods of a store that expectations need, for any type of objects.
 pub(crate) trait Followed: Send + Sync {
+    /// The object as the store has it, readable or not.
     fn state(&self, namespace: &str, name: &str) -> Option<Seen>;
+    /// The resource version up to which the store has seen every change.
     fn position(&self) -> Option<Box<str>>;
+    /// The resource version of the last write that the store knows.
     fn newest_version(&self) -> Option<Box<str>>;
+    /// The number of readable objects.
     fn len(&self) -> usize;
+    /// Reads the object from the apiserver into the store. If it does not exist, the store removes
+    /// it.
     fn read<'a>(
         &'a self,
         client: &'a Client,
@@ -30,6 +36,7 @@ pub(crate) trait Followed: Send + Sync {
     ) -> BoxFuture<'a, Result<(), Failed>>;
 }
 
+/// The version of an object that the store has.
 pub(crate) struct Seen {
     pub(super) uid: Box<str>,
     pub(super) version: Box<str>,

@@ -37,7 +37,7 @@ impl<T: Object> Store<T> {
     /// newer than a change, but the list shows the object as it was before. Then etcd was restored,
     /// and its versions were set forward.
     pub(crate) fn end_list(&self, version: &str) -> bool {
-        let (gone, told, contradicts) = {
+        let (gone, unreadable, contradicts) = {
             let mut inner = self.write();
             let (list, force) = (inner.list, inner.force);
             let is_newer =
@@ -72,7 +72,7 @@ impl<T: Object> Store<T> {
                 contradicts,
             )
         };
-        self.tell_unreadable(told);
+        self.tell_unreadable(unreadable);
         self.tell(gone.into_iter().map(|old| Change::Deleted { old }));
         self.synced
             .send_if_modified(|synced| !std::mem::replace(synced, true));

@@ -7,7 +7,8 @@ use super::version::is_before;
 use crate::object::Object;
 use crate::store::event::Odd;
 
-/// By namespace and name, with the last list that showed the object. Usually empty.
+/// The unreadable objects by namespace and name, each with the number of the last list that showed
+/// it. Usually there are none.
 #[derive(Default)]
 pub(super) struct Undecoded(pub(super) BTreeMap<(String, String), (Arc<Odd>, u32)>);
 
@@ -17,7 +18,8 @@ impl Undecoded {
         self.0.values().map(|(odd, _)| odd.version.as_str())
     }
 
-    /// Removes objects that the list did not show and that are not newer than the list.
+    /// Removes objects that the list did not show and that are not newer than the list, and returns
+    /// them. With `force` newer objects are removed, too.
     pub(super) fn end_list(&mut self, list: u32, version: &str, force: bool) -> Vec<Arc<Odd>> {
         let stays = |odd: &Odd, of: u32| of == list || !force && is_before(version, &odd.version);
         let gone: Vec<_> = self
@@ -30,8 +32,8 @@ impl Undecoded {
         gone
     }
 
-    /// Removes the object if an older version of it was unreadable. False if the unreadable version
-    /// is newer.
+    /// Removes the unreadable version of an object of which a readable version arrives. False, and
+    /// nothing is removed, if the unreadable version is newer. With `force` versions do not count.
     pub(super) fn make_way<T: Object>(&mut self, object: &T, force: bool) -> bool {
         if self.0.is_empty() {
             return true;

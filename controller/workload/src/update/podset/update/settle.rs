@@ -20,10 +20,10 @@ use crate::update::revision::{self, REVISION_LABEL};
 /// second or two earlier. With hundreds of pods under way the rollout gains little by it.
 pub const MOST_OPENED_EARLY: usize = 32;
 
-/// Adds the next step of each in-place update under way, except of the chosen pods, because their
-/// update goes on elsewhere. A pod with a proven update goes back into service. So does a pod that
-/// was taken out of service, is still unchanged, and is not chosen any more. If `chosen` is `None`,
-/// an unchanged pod stays out of service.
+/// Adds the next step of each in-place update under way. Chosen pods are left out, because other
+/// code updates them, unless they serve already with a proven update. A pod with a proven update
+/// goes back into service. So does a pod that was taken out of service, is still unchanged, and is
+/// not chosen any more. If `chosen` is `None`, an unchanged pod stays out of service.
 pub fn settle(view: &WorkloadView<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
     let revisions = view.revisions.iter();

@@ -78,7 +78,7 @@ impl Waiters {
         waiting.entry(object(owner)).or_insert_with(Instant::now);
         drop(all);
         if is_first {
-            self.add(budget.resource, budget.key.clone(), Duration::ZERO);
+            self.enqueue(budget.resource, budget.key.clone(), Duration::ZERO);
         }
     }
 
@@ -115,10 +115,11 @@ impl Waiters {
         drop(all);
         longest
             .into_iter()
-            .for_each(|(_, (resource, key))| self.add(resource, key, BETWEEN));
+            .for_each(|(_, (resource, key))| self.enqueue(resource, key, BETWEEN));
     }
 
-    fn add(&self, resource: Resource, key: Key, wait: Duration) {
+    /// Queues an object after `wait`, or after its pace if that is longer.
+    fn enqueue(&self, resource: Resource, key: Key, wait: Duration) {
         if let Some(waker) = self.wakers.lock().get(&resource) {
             let wait = wait.max((waker.pace)(&key));
             waker.queue.add_after(key, wait);
@@ -146,9 +147,9 @@ impl Waiters {
         });
     }
 
-    /// Compares a budget before and after a change. Capacity that returns by a recount wakes no
-    /// object: it was reserved and released because another budget refused, so the woken object
-    /// would repeat that at once, and for ever.
+    /// Wakes waiting objects if the change of a budget added capacity or deleted the budget.
+    /// Capacity that a recount returns wakes no object: a request released that capacity because
+    /// another budget refused, and a woken object would repeat the request at once, and for ever.
     fn changed(&self, old: Option<&Budget>, new: Option<&Budget>) {
         match (old, new) {
             (Some(old), None) => self.wake(&old.key(), usize::MAX),
@@ -162,10 +163,12 @@ impl Waiters {
     }
 }
 
+/// The entry in [`Waiting`] of an owner.
 fn object(owner: &Owner) -> (Resource, Key) {
     (owner.resource, Key::new(&owner.namespace, &owner.name))
 }
 
+/// Whether any of a budget's objects was refused less than [`WAITS`] ago.
 fn is_awaited(waiting: &Waiting) -> bool {
     waiting.values().any(|since| since.elapsed() < WAITS)
 }

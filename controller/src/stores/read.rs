@@ -10,7 +10,7 @@ pub(crate) trait Read: Object {
     /// An empty store, with the indexes by which its objects are looked up.
     fn store() -> Arc<Store<Self>>;
 
-    /// Is the object kept? An object that is not kept costs only its transfer.
+    /// Whether the store keeps the object. An object that the store drops costs only its transfer.
     fn is_kept(&self) -> bool {
         true
     }

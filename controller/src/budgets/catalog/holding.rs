@@ -19,7 +19,7 @@ pub(in crate::budgets) struct Holding {
 }
 
 impl Holding {
-    /// No budget holds the pod.
+    /// Whether no budget holds the pod.
     pub(in crate::budgets) fn is_free(&self) -> bool {
         self.keys.is_empty() && self.unreadable.is_none()
     }
@@ -30,7 +30,7 @@ impl Holding {
 pub(in crate::budgets) struct Uncached(pub(in crate::budgets) Vec<(BudgetKey, Held)>);
 
 impl Uncached {
-    /// The stores lack none.
+    /// Whether the stores lack no budget.
     pub(in crate::budgets) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -45,8 +45,8 @@ pub(in crate::budgets) enum Held {
     Unreadable(Option<Selector>),
 }
 
-/// The callers that wait for a read, by namespace.
+/// The callers that wait for a read of a namespace's budgets from the apiserver, by namespace.
 pub(in crate::budgets) type Looks = Queues<String, oneshot::Sender<Looked>>;
 
-/// The result of a read.
+/// The result of a read: the budgets that the stores lack.
 pub(in crate::budgets) type Looked = Result<Arc<Uncached>, NotYet>;

@@ -23,6 +23,7 @@ use berth_workload::objects::owner::Reference;
 /// gone are dropped.
 const SLACK: usize = 100;
 
+/// The BroadcastJob that controls the pod; `None` if an object of another kind does, or none.
 pub(super) fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
     pod.metadata
         .controller()
@@ -30,7 +31,7 @@ pub(super) fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
         .filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
 }
 
-/// By uid of a job.
+/// The kept pods, by uid of their job.
 #[derive(Default)]
 pub(super) struct Gone(Mutex<HashMap<String, Missed>>);
 
@@ -42,7 +43,8 @@ impl Gone {
         self.0.lock()
     }
 
-    /// Keeps a pod that goes after its end.
+    /// Keeps the old state of a pod whose end the change hides: the pod had ended, and the change
+    /// deletes it or makes it look as if it had not.
     pub(super) fn note(
         &self,
         jobs: &Store<Watched<BroadcastJob>>,
@@ -107,12 +109,12 @@ impl Gone {
         }
     }
 
-    /// Drops all pods of a job that is gone.
+    /// Drops all pods of a job that is gone. `job` is its uid.
     pub(super) fn forget(&self, job: &str) {
         self.lock().remove(job);
     }
 
-    /// The pods of a job that its status does not have yet.
+    /// The kept pods of a job whose nodes its status does not have yet. Drops the job's other pods.
     pub(super) fn of(&self, job: &Watched<BroadcastJob>, nodes: &[Arc<Node>]) -> Vec<Arc<Pod>> {
         let known = self
             .lock()

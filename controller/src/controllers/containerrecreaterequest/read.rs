@@ -32,11 +32,12 @@ pub(super) async fn is_unseen(
     Ok(pod.is_some_and(|pod| pod["metadata"]["uid"] == uid))
 }
 
-/// The fields that the webhook did not fill in when the request was created. The pod is read,
-/// because no feed keeps its hooks.
+/// The patch that fills in the fields that the webhook left empty when the request was created; the
+/// inner error is the reason to refuse the request. The function reads the pod from the apiserver,
+/// because no store keeps the pod's hooks.
 ///
 /// # Errors
-/// The server's answer.
+/// The apiserver's error.
 pub(super) async fn filled(
     client: &Client,
     request: &ContainerRecreateRequest,

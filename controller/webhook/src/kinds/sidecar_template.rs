@@ -20,12 +20,12 @@ const OWN: [&str; 7] = [
     "volumeDevices",
 ];
 
-/// The template of a SidecarSet. Containers keep their indexes, so that the apiserver names those
-/// of the SidecarSet; of a pair it is the first.
+/// The pod template with a SidecarSet's containers and volumes. Containers keep their indexes, so
+/// that the apiserver's messages name the fields of the SidecarSet.
 pub(crate) fn of(object: &Value) -> Value {
     let spec = &object["spec"];
-    let mut containers = list(&spec["containers"]);
-    let init = list(&spec["initContainers"]);
+    let mut containers = containers_of(&spec["containers"]);
+    let init = containers_of(&spec["initContainers"]);
     let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
     volumes.extend(volumes_of_pods(&volumes, containers.iter().chain(&init)));
     if containers.is_empty() {
@@ -35,7 +35,8 @@ pub(crate) fn of(object: &Value) -> Value {
     json!({"spec": {"containers": containers, "initContainers": init, "volumes": volumes, "imagePullSecrets": secrets}})
 }
 
-fn list(containers: &Value) -> Vec<Value> {
+/// The items of a list of sidecars as [containers](container) of a pod.
+fn containers_of(containers: &Value) -> Vec<Value> {
     containers
         .as_array()
         .into_iter()
@@ -45,6 +46,8 @@ fn list(containers: &Value) -> Vec<Value> {
         .collect()
 }
 
+/// A sidecar as a container of a pod, without the fields in [`OWN`]. A sidecar with hot upgrade
+/// gets the name of the first container of its pair, `NAME-1`.
 fn container(mut container: Map<String, Value>) -> Value {
     let is_hot = container
         .get("upgradeStrategy")
@@ -56,7 +59,8 @@ fn container(mut container: Map<String, Value>) -> Value {
     Value::Object(container)
 }
 
-/// A mount, or a variable from a file, may use a volume that the pods have.
+/// Empty volumes in place of the ones that the containers use and the SidecarSet lacks, because the
+/// pods may have them. Mounts and variables from files use volumes.
 fn volumes_of_pods<'a>(
     volumes: &[Value],
     containers: impl Iterator<Item = &'a Value>,

@@ -23,7 +23,7 @@ const MOST: usize = 64;
 pub(super) struct Turns(Arc<Mutex<Line<oneshot::Sender<()>>>>);
 
 impl Turns {
-    /// With this many turns at once.
+    /// A semaphore with this many turns at once.
     pub(super) fn new(places: usize) -> Self {
         Self(Arc::new(Mutex::new(Line::new(places))))
     }
@@ -54,11 +54,12 @@ impl Turns {
         })
     }
 
+    /// Ends a turn of this namespace, and gives turns to the next reviews.
     fn give_back(&self, namespace: &str) {
         let mut line = self.lock();
         line.give_back(namespace);
         while let Some(call) = line.next() {
-            // A receiver leaves the line before it is dropped.
+            // A review that gives up leaves the line before it drops its receiver.
             let _ = call.send(());
         }
     }
@@ -132,6 +133,7 @@ impl<W> Line<W> {
         }
     }
 
+    /// Takes a place for a review, or adds `waiter` to the queue of the review's namespace.
     fn enter(&mut self, namespace: &str, waiter: W) -> Entry {
         let own = self.waiting.get(namespace).map_or(0, VecDeque::len);
         if own == 0 && self.may_take(namespace) {
@@ -176,6 +178,7 @@ impl<W> Line<W> {
         waited
     }
 
+    /// Frees a place that a review of this namespace held.
     fn give_back(&mut self, namespace: &str) {
         self.free += 1;
         if let Some(held) = self.held.get_mut(namespace) {
@@ -186,7 +189,7 @@ impl<W> Line<W> {
         }
     }
 
-    /// The next review that takes a place, if there is one for it.
+    /// Takes a place for the review that is next; `None` if no review may take one.
     fn next(&mut self) -> Option<W> {
         let at = self
             .order
@@ -205,6 +208,8 @@ impl<W> Line<W> {
         Some(waiter)
     }
 
+    /// Whether a review of this namespace may take a place. Only a namespace that holds no place
+    /// may take one of the last `reserve` places.
     fn may_take(&self, namespace: &str) -> bool {
         self.free > self.reserve || (self.free > 0 && !self.held.contains_key(namespace))
     }
@@ -214,6 +219,7 @@ impl<W> Line<W> {
         *self.held.entry(namespace.to_owned()).or_default() += 1;
     }
 
+    /// The number of reviews that wait, of all namespaces.
     fn waiting(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }

@@ -21,16 +21,17 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Ready when the certificate is loaded, every caBundle holds its authority, and a v1alpha1
-    /// object has been converted by way of the apiserver; until no apiserver reaches this replica
-    /// any more.
+    /// Whether this replica is ready. A replica becomes ready when its certificate is loaded, every
+    /// caBundle holds the certificate's authority, and the apiserver had this replica convert a
+    /// v1alpha1 object. It stays ready until the apiserver no longer reaches it.
     ///
     /// # Errors
-    /// The reason why not, in words for a person.
+    /// The obstacle, in words for a person.
     pub fn check(&self) -> Result<(), String> {
         self.missing.read().clone().map_or(Ok(()), Err)
     }
 
+    /// Sets the obstacle; `None` makes the replica ready.
     pub(crate) fn set(&self, missing: Option<String>) {
         *self.missing.write() = missing;
     }

@@ -28,7 +28,7 @@ use crate::server::judge::Judge;
 /// in.
 pub(in crate::server) const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// A question to the apiserver: the pod, and its node.
+/// A review that the webhook answers after it has read the pod and its node from the apiserver.
 pub(in crate::server) struct Question {
     uid: String,
     namespace: String,
@@ -36,10 +36,11 @@ pub(in crate::server) struct Question {
     pod: String,
 }
 
-/// Does the part that needs no waiting.
+/// The answer to a review, if the webhook need not read the request's pod; otherwise the question
+/// that reads the pod.
 ///
 /// # Errors
-/// The text is no AdmissionReview of an object.
+/// The body is no AdmissionReview of an object.
 pub(in crate::server) fn look(
     body: &[u8],
     judge: &Judge,
@@ -111,7 +112,7 @@ impl Question {
         answer.written()
     }
 
-    /// The answer without asking the question.
+    /// The answer when too many reviews wait: the request passes, and the controller fills it in.
     ///
     /// # Errors
     /// None that a review could cause.
@@ -120,6 +121,9 @@ impl Question {
     }
 
     /// The request, filled in; `None` if the apiserver did not answer.
+    ///
+    /// # Errors
+    /// The reason to refuse the request.
     async fn fill(&self, client: &Client, missing: &Missing) -> Result<Option<Value>, String> {
         let Ok(namespace) = Namespace::parse(&self.namespace) else {
             return Ok(None);

@@ -13,7 +13,7 @@ pub(super) fn refusal(guarded: &Guarded, counted: &Counted) -> Option<String> {
             let living: Vec<_> = counted
                 .iter()
                 .filter(|(_, living)| living.count > 0)
-                .map(told)
+                .map(described)
                 .collect();
             if living.is_empty() {
                 return None;
@@ -46,8 +46,9 @@ pub(super) fn refusal(guarded: &Guarded, counted: &Counted) -> Option<String> {
     ))
 }
 
-/// Such as `25 or more active pods (web-1, web-2, web-3, …)`.
-fn told((listing, living): &(Listing, Living)) -> String {
+/// The objects of one kind that the deletion would remove, such as
+/// `25 or more active pods (web-1, web-2, web-3, …)`.
+fn described((listing, living): &(Listing, Living)) -> String {
     let Living {
         count,
         has_more,

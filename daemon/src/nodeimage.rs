@@ -36,11 +36,15 @@ pub enum NodeImageError {
 
 /// Sends the NodeImage `name` and each of its changes; `None` while there is none. Retries for
 /// ever; ends when the receiver is closed.
-pub async fn watch(api: Api<NodeImage>, name: String, tell: mpsc::Sender<Option<Box<NodeImage>>>) {
+pub async fn watch(
+    api: Api<NodeImage>,
+    name: String,
+    sender: mpsc::Sender<Option<Box<NodeImage>>>,
+) {
     let mut retry = RETRY;
-    while !tell.is_closed() {
+    while !sender.is_closed() {
         let begun = Instant::now();
-        match list_and_watch(&api, &name, &tell, &mut retry).await {
+        match list_and_watch(&api, &name, &sender, &mut retry).await {
             // A watch usually lasts. Pause after one that does not, otherwise it would begin again
             // at once, over and over.
             Ok(()) if begun.elapsed() < RETRY => tokio::time::sleep(RETRY).await,
@@ -54,16 +58,18 @@ pub async fn watch(api: Api<NodeImage>, name: String, tell: mpsc::Sender<Option<
     }
 }
 
+/// Sends the NodeImage `name` and its changes until the watch ends or the receiver is closed.
+/// Resets `retry` when the apiserver answers the list.
 async fn list_and_watch(
     api: &Api<NodeImage>,
     name: &str,
-    tell: &mpsc::Sender<Option<Box<NodeImage>>>,
+    sender: &mpsc::Sender<Option<Box<NodeImage>>>,
     retry: &mut Duration,
 ) -> Result<(), NodeImageError> {
     let selector = format!("metadata.name={name}");
     let list = in_time(api.list(&ListParams::default().fields(&selector))).await?;
     let version = list.metadata.resource_version.unwrap_or_default();
-    if tell
+    if sender
         .send(list.items.into_iter().next().map(Box::new))
         .await
         .is_err()
@@ -90,7 +96,7 @@ async fn list_and_watch(
                 }
             },
         };
-        if tell.send(news).await.is_err() {
+        if sender.send(news).await.is_err() {
             return Ok(());
         }
     }
@@ -118,6 +124,7 @@ pub async fn write_status(
     Ok(written.metadata.resource_version.unwrap_or_default())
 }
 
+/// The result of a call to the apiserver, or an error after [`ANSWER`].
 async fn in_time<T>(
     call: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, NodeImageError> {

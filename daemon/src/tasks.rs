@@ -173,7 +173,9 @@ impl Policy {
 }
 
 impl Tasks {
-    /// The node was checked for an image: it has it, or not.
+    /// Takes the result of a check whether the node has an image. An image that the node has is not
+    /// pulled, unless its policy is `Always`. After a successful pull, the result replaces the
+    /// image to report.
     pub fn looked(&mut self, key: &Key, found: Option<Resolved>, now: Now) {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
@@ -197,7 +199,7 @@ impl Tasks {
         }
     }
 
-    /// Looking for an image failed; the daemon looks again a little later.
+    /// Takes the failure of a check for an image. The daemon checks again after `BACKOFF`.
     pub fn not_looked(&mut self, key: &Key, now: Now) {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
@@ -226,12 +228,12 @@ impl Tasks {
         }
     }
 
-    /// The bytes of a try were read. As long as its size is not known, they are 0 of 0.
-    pub fn progressed(&mut self, of: u64, now_here: Bytes, now: Now) {
+    /// Takes the bytes that a try has on the node: 0 of 0 as long as its size is not known.
+    pub fn progressed(&mut self, attempt: u64, now_here: Bytes, now: Now) {
         let Some(Task {
             state: State::Running(running),
             ..
-        }) = self.running(of)
+        }) = self.running(attempt)
         else {
             return;
         };
@@ -245,9 +247,11 @@ impl Tasks {
         }
     }
 
-    /// A try is over. The result of a cancelled try is dropped.
-    pub fn ended(&mut self, of: u64, outcome: Outcome, now: Now) {
-        let Some(task) = self.running(of) else { return };
+    /// Takes the outcome of a try. The outcome of a cancelled try is dropped.
+    pub fn ended(&mut self, attempt: u64, outcome: Outcome, now: Now) {
+        let Some(task) = self.running(attempt) else {
+            return;
+        };
         match outcome {
             Outcome::Pulled(image) => {
                 task.image = Some(image);
@@ -272,7 +276,7 @@ impl Tasks {
         };
     }
 
-    /// Tries under way.
+    /// The number of tries under way.
     pub fn under_way(&self) -> usize {
         self.tasks
             .values()
@@ -280,10 +284,11 @@ impl Tasks {
             .count()
     }
 
-    fn running(&mut self, of: u64) -> Option<&mut Task> {
-        self.tasks
-            .values_mut()
-            .find(|task| matches!(&task.state, State::Running(running) if running.attempt == of))
+    /// The task whose try under way has this number.
+    fn running(&mut self, attempt: u64) -> Option<&mut Task> {
+        self.tasks.values_mut().find(
+            |task| matches!(&task.state, State::Running(running) if running.attempt == attempt),
+        )
     }
 }
 
@@ -300,7 +305,8 @@ impl Task {
         };
     }
 
-    /// The first try begins, or none is needed.
+    /// Sets the start of the first try to now, unless it is set. A pull that needs no try starts
+    /// and ends at once.
     fn begin(&mut self, now: Now) {
         let time = self.time_to_report(now);
         self.started.get_or_insert(Began::now(now, time));
@@ -315,6 +321,7 @@ impl Task {
         before.map_or(now.time, |before| before.max(now.time))
     }
 
+    /// Counts a failed try. The task ends if no tries are left, otherwise it pauses.
     fn fail(&mut self, error: String, now: Now) {
         self.error = shortened(error, MESSAGE_MAX);
         self.failures += 1;
@@ -332,6 +339,7 @@ impl Task {
         self.failures > self.policy.backoff_limit
     }
 
+    /// Pauses after a try that was held, which does not count against the back-off limit.
     fn hold(&mut self, error: String, now: Now) {
         self.error = shortened(error, MESSAGE_MAX);
         self.holds += 1;

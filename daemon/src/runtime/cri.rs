@@ -326,6 +326,7 @@ impl Cri {
             .filter(|path| !path.is_empty()))
     }
 
+    /// The runtime's answer to a call, or an error after [`ANSWER`].
     async fn ask<T>(
         &self,
         call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
@@ -333,6 +334,7 @@ impl Cri {
         self.ask_within(ANSWER, call).await
     }
 
+    /// As [`Self::ask`], but with an error after `limit`.
     async fn ask_within<T>(
         &self,
         limit: Duration,
@@ -345,6 +347,7 @@ impl Cri {
         }
     }
 
+    /// A failed call's status as an error: the runtime refused the call, or does not answer.
     fn error(&self, status: &tonic::Status) -> CriError {
         // An error that the server sent has no source; an error of the transport has one.
         match status.source() {

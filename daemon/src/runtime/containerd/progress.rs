@@ -34,7 +34,8 @@ pub struct PullWatch {
 }
 
 impl PullWatch {
-    /// A watch over the pull of `reference` that is about to begin.
+    /// A watch over the pull of `reference`. Call it before the pull begins, otherwise a manifest
+    /// that the pull brings may count as an older one.
     ///
     /// # Errors
     /// When containerd does not answer.
@@ -61,7 +62,8 @@ impl PullWatch {
         Ok(watch)
     }
 
-    /// The bytes by now. `None` as long as the manifest is not here.
+    /// The pull's bytes on the node and in total. `None` as long as the manifest is not here, or if
+    /// there is a [refusal](Self::refusal).
     ///
     /// # Errors
     /// When containerd does not answer.
@@ -140,7 +142,8 @@ impl PullWatch {
     }
 }
 
-/// Layers and the configuration: is that more than overlayfs takes?
+/// The reason why no container can be made of an image with these blobs, its layers and its
+/// configuration: overlayfs cannot stack so many layers.
 fn refusal(blobs: &[Blob]) -> Option<String> {
     let layers = blobs.len().saturating_sub(1);
     (layers > MAX_LAYERS).then(|| {

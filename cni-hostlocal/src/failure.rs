@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// The same with details.
+    /// The failure with these details.
     #[must_use]
     pub fn with(self, details: impl Into<String>) -> Self {
         Self {

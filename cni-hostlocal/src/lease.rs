@@ -11,13 +11,14 @@ pub struct Owner {
     pub interface: String,
 }
 
-/// The longest name of a file.
+/// The longest name of a file, in bytes.
 const LONGEST_NAME: usize = 255;
-/// The longest name of an interface.
+/// The longest name of an interface, in bytes.
 pub const LONGEST_INTERFACE: usize = 15;
 
 impl Owner {
-    /// The owner with blanks around its parts taken off, as the reference writes and compares them.
+    /// The owner without blanks around its parts, because the reference plugin writes and compares
+    /// the parts so.
     pub fn new(container: &str, interface: &str) -> Self {
         Self {
             container: container.trim().into(),
@@ -71,21 +72,23 @@ impl Owner {
         }
     }
 
-    /// Whether a lease with the owner `found` is this one's.
+    /// Whether a lease with the owner `found` belongs to this owner. A lease without an interface
+    /// belongs to every interface of its container.
     pub fn is(&self, found: &Self) -> bool {
         self.container == found.container
             && (found.interface.is_empty() || found.interface == self.interface)
     }
 }
 
-/// Parts joined by `@`, which is in no part, as one name of a file.
+/// The name of a file for some parts, joined by `@`. Each `/`, `%` and `@` in a part is escaped. A
+/// name of more than 255 bytes is cut, and ends with a checksum of the whole name.
 pub fn file_name(parts: &[&str]) -> String {
     let mut name = String::new();
     for part in parts {
         if !name.is_empty() {
             name.push('@');
         }
-        // Nothing of this may leave the directory or be cut at a blank.
+        // A `/` would name a file in another directory. An `@` would end the part.
         for c in part.chars() {
             match c {
                 '/' | '%' | '@' => _ = write!(name, "%{:02x}", u32::from(c)),

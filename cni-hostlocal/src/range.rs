@@ -29,7 +29,8 @@ pub struct Range {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeSet(Vec<Range>);
 
-/// An IPv4 address that is written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address.
+/// The IPv4 address if an address is an IPv4 address that is written as IPv6 (`::ffff:10.0.0.1`),
+/// otherwise the address itself.
 pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
@@ -59,19 +60,20 @@ pub fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
         Some((address, length)) => (address, Some(length.parse::<u8>().ok()?)),
     };
     let address = canonical(address.parse().ok()?);
-    let longest = longest(address);
+    let longest = address_bits(address);
     let length = length.unwrap_or(longest);
     (length <= longest).then_some((address, length))
 }
 
-fn longest(address: IpAddr) -> u8 {
+/// The length in bits of an address of this family.
+fn address_bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
 impl Subnet {
-    /// The bits that are not fixed.
+    /// A mask of the bits that the prefix does not fix.
     fn host_bits(&self) -> u128 {
-        match u32::from(longest(self.address) - self.prefix) {
+        match u32::from(address_bits(self.address) - self.prefix) {
             128 => u128::MAX,
             free => (1 << free) - 1,
         }
@@ -106,7 +108,7 @@ impl Range {
             address: subnet.0,
             prefix: subnet.1,
         };
-        if subnet.prefix > longest(subnet.address) - 2 {
+        if subnet.prefix > address_bits(subnet.address) - 2 {
             return Err(format!("Network {subnet} too small to allocate from"));
         }
         let network = from_bits(subnet.address, bits(subnet.address) & !subnet.host_bits());
@@ -139,7 +141,7 @@ impl Range {
         })
     }
 
-    /// Whether `address` is between the first and the last, the gateway among them.
+    /// Whether `address` is between the first and the last address, even if it is the gateway.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.start.is_ipv4() == address.is_ipv4()
             && (bits(self.start)..=bits(self.end)).contains(&bits(address))
@@ -200,7 +202,7 @@ impl RangeSet {
         self.0.iter().find(|range| range.contains(address))
     }
 
-    /// Whether an address is in both.
+    /// Whether an address is in both sets.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.0
             .iter()

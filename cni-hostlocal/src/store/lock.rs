@@ -22,8 +22,12 @@ pub const LOCK: &str = "lock";
 /// Then the call fails, so that the runtime repeats it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Takes the lock of a directory of leases. A directory that was removed while this waited is made
-/// anew.
+/// Takes the lock of a directory of leases; closing the file releases it. A directory that was
+/// removed during the wait is made anew.
+///
+/// # Errors
+/// `TimedOut` if another process holds the lock for longer than `patience`, or an error of the
+/// file.
 pub(super) fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
     let path = leases.join(LOCK);
     loop {
@@ -62,8 +66,11 @@ static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
 /// minutes, at a disk that hangs for days, must keep few threads.
 const MOST_GIVEN_UP: usize = 4;
 
-/// A file's lock has no time limit of its own, so a thread waits for a held lock. If the thread
-/// gets the lock too late, it frees it at once.
+/// The file, locked by this process. A file's lock has no time limit of its own, so a thread waits
+/// for a held lock. A thread that gets the lock too late releases the lock at once.
+///
+/// # Errors
+/// `TimedOut` if the lock is held for longer than `patience`, or an error of the file.
 fn wait_for_lock(file: File, patience: Duration) -> io::Result<File> {
     match file.try_lock() {
         Ok(()) => return Ok(file),

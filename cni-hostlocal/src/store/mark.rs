@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The nanoseconds that belong to these seconds. A time that the kernel sets has them by chance
+/// The nanoseconds of a mark with these seconds. A time that the kernel sets has them by chance
 /// once in a thousand million times.
 fn nanoseconds(seconds: u64) -> u32 {
     let mixed = (seconds ^ 0x6265_7274_6820_6970).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;

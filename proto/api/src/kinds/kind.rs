@@ -77,7 +77,7 @@ impl Kind {
         self.older.iter().copied().chain([self.stored])
     }
 
-    /// `apps.kruise.io/v1beta1`, ….
+    /// The `apiVersion` of objects in this version, such as `apps.kruise.io/v1beta1`.
     pub fn api_version(&self, version: Version) -> String {
         format!("{}/{}", self.group, version.name())
     }

@@ -1,5 +1,5 @@
-//! Questions and requests to a node's daemon about the containers of pods, and its answers. Only
-//! Berth has these fields.
+//! Fields of a NodeImage about the containers of pods: the controller's requests to the node's
+//! daemon in the spec, and the daemon's answers in the status. Only Berth has these fields.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::kinds::containerrecreaterequest::v1beta1::{MAX_CONTAINER_ID, MAX_GRAC
 use crate::schema::absent::{is_false, is_zero_i32};
 use crate::schema::field::list_by;
 
-/// Berth: a pod to look at.
+/// Berth: a pod whose containers the daemon reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InspectPod {
@@ -22,33 +22,34 @@ pub struct InspectPod {
     pub name: String,
     /// The pod's uid.
     pub uid: String,
-    /// The containers that an update is to have created anew, and the variables that containers
-    /// take from the pod's labels and annotations, while an update changes any of them.
+    /// The containers that an update in place restarts, or whose variables it changes. Empty while
+    /// no update needs a report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = list_by(["container"]))]
     pub env: Vec<InspectEnv>,
 }
 
-/// Berth: the variables that a container takes from its pod's labels and annotations, and which
-/// container of this name is to run no more. The daemon tells what the container was created with,
-/// and stops it where that is not what is wanted, or where it is that one: the kubelet creates it
-/// anew.
+/// Berth: the variables with which an update in place wants a container to run. The daemon reports
+/// the variables that the container was created with. It stops the container if these differ, or if
+/// the container has the id `containerID`, so that the kubelet creates the container anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InspectEnv {
     /// The container's name.
     pub container: String,
-    /// The image in the pod's spec. A container of another one is not stopped: the kubelet does
-    /// that by itself.
+    /// The image in the pod's spec. The daemon does not stop a container with another image,
+    /// because the kubelet stops it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
-    /// Names the update. The answer has it, too: only then does the daemon know what it is to stop.
+    /// The identity of the update. The report repeats it, so that no report about an older update
+    /// counts.
     pub update: String,
-    /// By variable: the hash of the value that is wanted; empty where any will do.
+    /// The hash of the wanted value, by name of the variable; empty if any value will do. The
+    /// variables come from the pod's labels and annotations.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
-    /// The runtime's id, without its scheme, of the container that is stopped if it runs; without
-    /// it, none is for its id.
+    /// The runtime's id, without its scheme, of the container that the daemon stops if it runs.
+    /// Empty if the update needs no restart.
     #[serde(
         default,
         rename = "containerID",
@@ -76,44 +77,47 @@ pub struct StopContainer {
     /// The container's name.
     #[schemars(length(max = NAME))]
     pub container: String,
-    /// The one that is stopped, if it runs: no other of this name ever is.
+    /// The id of the container to stop, if it runs. The daemon stops no other container of this
+    /// name.
     #[serde(rename = "containerID")]
     #[schemars(length(max = MAX_CONTAINER_ID))]
     pub container_id: String,
-    /// Seconds that it has to end, its preStop hook included; 0 runs no hook. Without it, what its
-    /// kubelet says.
+    /// Seconds that the container has to end, including its preStop hook; 0 runs no hook. Without
+    /// this field, the grace period that the kubelet gives the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_GRACE_SECONDS))]
     pub grace_period_seconds: Option<i64>,
-    /// Seconds after which the daemon says of the next container of this name that it has lasted.
+    /// Seconds that the next container of this name must run before the daemon reports it in
+    /// `lastingContainerID`.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub min_started_seconds: i32,
-    /// When it was asked for.
+    /// When the controller requested the stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
-    /// The request is over: what has not begun does not begin.
+    /// Whether the request is over: a stop that has not begun does not begin.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cancelled: bool,
 }
 
-/// Berth: what a pod's containers were created from.
+/// Berth: the daemon's report about a pod's containers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InspectedPod {
     /// The pod's uid.
     #[schemars(length(max = NAME))]
     pub uid: String,
-    /// Its containers, the newest of each name.
+    /// The pod's containers, the newest of each name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), transform = list_by(["name"]))]
     pub containers: Vec<InspectedContainer>,
-    /// When the daemon looked.
+    /// When the daemon read the containers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<Time>,
 }
 
-/// Berth: what a container was created from, as the runtime tells.
+/// Berth: the image and the variables that a container was created with, as the runtime reports
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InspectedContainer {
@@ -132,7 +136,7 @@ pub struct InspectedContainer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = REFERENCE))]
     pub image: String,
-    /// The id of the image that it runs.
+    /// The id of the image that the container runs.
     #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = REFERENCE))]
     pub image_id: String,
@@ -140,31 +144,31 @@ pub struct InspectedContainer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = NAME))]
     pub hash: String,
-    /// How many containers of this name the pod had before: the `restartCount` of the pod's status,
-    /// once it knows this one.
+    /// The number of containers of this name that the pod had before. It is the `restartCount` of
+    /// the pod's status, once the status has this container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i32>,
-    /// When it was created.
+    /// When the container was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
-    /// The update of spec.inspectPods[].env that the next two answer; empty while the container is
-    /// being stopped.
+    /// The `update` of the entry in spec.inspectPods[].env that `env` and `envHash` answer. Empty
+    /// while the container is being stopped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = NAME))]
     pub update: String,
-    /// By variable that spec.inspectPods names for the container: the hash of the value that it was
-    /// created with.
+    /// The hash of the value that the container was created with, by name of each variable that
+    /// spec.inspectPods lists for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub env: BTreeMap<String, String>,
-    /// The hash of those variables together, in hex, as in the annotation
+    /// The hash of all variables in `env` together, in hex, as in the annotation
     /// apps.kruise.io/runtime-containers-meta.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = NAME))]
     pub env_hash: String,
 }
 
-/// Berth: what became of a container that was to be stopped.
+/// Berth: the daemon's answer to a [`StopContainer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoppedContainer {
@@ -174,21 +178,21 @@ pub struct StoppedContainer {
     /// The container's name.
     #[schemars(length(max = NAME))]
     pub container: String,
-    /// The one that was to be stopped.
+    /// The id of the container to stop, as in the request.
     #[serde(rename = "containerID")]
     #[schemars(length(max = REFERENCE))]
     pub container_id: String,
-    /// What became of it.
+    /// How far the stop is.
     pub phase: StopPhase,
-    /// When its stop began, by the node's clock, while that is under way for this request. A daemon
-    /// that is started meanwhile ends it.
+    /// When the stop began, by the node's clock, while it is under way. A daemon that starts
+    /// meanwhile resumes the stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begun_at: Option<Time>,
-    /// Why it could not be stopped.
+    /// The error if the container could not be stopped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = REFERENCE))]
     pub message: String,
-    /// What went wrong with its preStop hook.
+    /// The error of the container's preStop hook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = REFERENCE))]
     pub hook_message: String,
@@ -202,31 +206,32 @@ pub struct StoppedContainer {
     pub lasting_container_id: String,
 }
 
-/// What became of a container that was to be stopped.
+/// How far the stop of a container is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum StopPhase {
-    /// Its preStop hook runs, or it is about to end. Said of what takes its time.
+    /// The preStop hook runs, or the container is about to end. The daemon reports this phase only
+    /// of stops that take long.
     #[default]
     Stopping,
-    /// The daemon has stopped it.
+    /// The daemon has stopped the container.
     Stopped,
-    /// No such container runs: it had ended already.
+    /// No container with this id runs, because it had ended already.
     Gone,
-    /// It could not be stopped.
+    /// The container could not be stopped.
     Failed,
-    /// It was not stopped, for the request was over before.
+    /// The container was not stopped, because the request was over before.
     Cancelled,
 }
 
 impl StopPhase {
-    /// Is there more to come?
+    /// Whether no other phase follows.
     pub fn is_final(self) -> bool {
         self != Self::Stopping
     }
 }
 
 impl StopContainer {
-    /// Is this the answer to it?
+    /// Whether `answer` belongs to this request: same request, container and container id.
     pub fn is_answered_by(&self, answer: &StoppedContainer) -> bool {
         (&self.request, &self.container, &self.container_id)
             == (&answer.request, &answer.container, &answer.container_id)
@@ -240,8 +245,8 @@ pub struct ImageFact {
     /// The image as a pod's spec has it.
     #[schemars(length(max = REFERENCE))]
     pub image: String,
-    /// All ids that the node knows it by: of its config, its manifest and its index. Empty: the
-    /// node does not have it.
+    /// All ids by which the node knows the image: of its config, its manifest and its index. Empty
+    /// if the node does not have the image.
     #[serde(default, rename = "imageIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = REFERENCE)))]
     pub image_ids: Vec<String>,

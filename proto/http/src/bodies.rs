@@ -88,8 +88,9 @@ where
             > largest as u64
     }
 
-    /// Reads the body to its end within this time. It keeps the beginning and discards the rest, so
-    /// that it needs no memory of the budget. A caller that still sends may not see an answer.
+    /// Reads the body to its end within this time, and returns its beginning. The rest is
+    /// discarded, so that the body needs no memory of the budget. Answer after the end, because a
+    /// caller that still sends may not see an answer.
     ///
     /// # Errors
     /// The body is too slow or broken.
@@ -188,8 +189,8 @@ impl Bodies {
         self.rest(self.begin(body).await?).await
     }
 
-    /// Reads the beginning of a body, which needs no memory of the budget. If the body announces to
-    /// be too large, nothing is read.
+    /// Reads the beginning of a body, which needs no memory of the budget. Reads nothing of a body
+    /// whose announced size is too large.
     ///
     /// # Errors
     /// The body is too slow or broken.
@@ -216,10 +217,10 @@ impl Bodies {
         Ok(begun)
     }
 
-    /// Reads a body to its end.
+    /// Reads the rest of a body, after [`Self::begin`].
     ///
     /// # Errors
-    /// It is too large, too slow, broken, or there is no memory for it.
+    /// The body is too large, too slow, broken, or there is no memory for it.
     pub async fn rest<B>(&self, mut begun: Begun<B>) -> Result<Received, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -263,6 +264,10 @@ impl Bodies {
         Ok(Received { bytes, share })
     }
 
+    /// Reserves the memory for a body of this many bytes.
+    ///
+    /// # Errors
+    /// Other bodies held the memory for longer than [`BodyLimits::wait`].
     async fn charge(&self, bytes: usize) -> Result<Share, BodyError> {
         let units = u32::try_from(bytes.saturating_mul(self.limits.factor).div_ceil(UNIT))
             .unwrap_or(u32::MAX);

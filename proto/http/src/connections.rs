@@ -170,6 +170,7 @@ impl State {
         }
     }
 
+    /// Whether the server works on a request of this connection.
     pub(crate) fn is_working(&self) -> bool {
         self.working.load(Ordering::Relaxed) > 0
     }
@@ -178,6 +179,7 @@ impl State {
         *self.requests.lock()
     }
 
+    /// Changes the requests, and notifies the connection's task.
     fn change(&self, change: impl FnOnce(&mut Requests)) {
         let mut requests = self.requests.lock();
         change(&mut requests);
@@ -186,6 +188,7 @@ impl State {
         self.changed.notify_one();
     }
 
+    /// Counts a new request as open until the result is dropped.
     pub(crate) fn open(self: &Arc<Self>) -> OpenRequest {
         self.change(|requests| {
             requests.open += 1;
@@ -219,7 +222,8 @@ impl Connection {
 }
 
 impl Caller {
-    /// Call it before the request counts as open.
+    /// The sender of a new request. Call it before [`State::open`], otherwise the first request of
+    /// a connection does not count the handshake as waiting.
     pub(crate) fn new(state: Arc<State>) -> Self {
         let requests = state.requests();
         let since = if requests.ever {
@@ -247,8 +251,8 @@ impl Caller {
         self.since.max(now.checked_sub(most).unwrap_or(now))
     }
 
-    /// Call it once the request is read completely. Until then the connection waits for its caller,
-    /// and may be closed for others.
+    /// A mark that keeps the connection from being closed for others until it is dropped. Call it
+    /// once the request is read completely, because until then the connection waits for its caller.
     pub fn working(&self) -> Working {
         self.state.working.fetch_add(1, Ordering::Relaxed);
         Working(self.state.clone())

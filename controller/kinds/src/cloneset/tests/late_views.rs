@@ -23,7 +23,7 @@ use super::super::simulation::{World, partition, template};
 /// The image of the last template, which no history has.
 const LAST: &str = "web:last";
 /// Steps in `make test`.
-const STEPS: usize = 30_000;
+const STEPS: usize = 15_000;
 /// Most steps in one history, without the steps until it comes to rest.
 const LONGEST: usize = 300;
 /// Most histories are shorter than this, and all are if a planted fault must be found: short

@@ -29,7 +29,7 @@ use berth_workload::budget::count::{Expected, Unknown, View};
 use super::super::{Snapshot, status};
 
 /// Steps in `make test`.
-const STEPS: usize = 60_000;
+const STEPS: usize = 30_000;
 /// Most steps in one history.
 const LONGEST: usize = 120;
 /// A planted fault is found within this many histories.

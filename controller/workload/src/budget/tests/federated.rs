@@ -464,7 +464,7 @@ fn histories(planted: Planted, cases: u32) -> Option<(Vec<Step>, String)> {
     reason = "how long a test goes on is no decision"
 )]
 fn mutual_budgets_never_allow_too_many_at_once() {
-    const STEPS: u32 = 200_000;
+    const STEPS: u32 = 100_000;
     const OF_A_HISTORY: u32 = 70;
     let steps = std::env::var("BERTH_BUDGET_STEPS").map_or(STEPS, |steps| steps.parse().unwrap());
     let found = histories(Planted::Nothing, steps / OF_A_HISTORY + 1);

@@ -263,7 +263,7 @@ fn random_calls_and_kills() {
     let calls = env::var("BERTH_CRASH_CALLS")
         .ok()
         .and_then(|calls| calls.parse().ok())
-        .unwrap_or(1500);
+        .unwrap_or(3000);
     let program = env::var("BERTH_CRASH_PROGRAM").unwrap_or_else(|_| OURS.into());
     let wrong = storm(&program, calls, program == OURS);
     if program == OURS {

@@ -122,6 +122,21 @@ impl Step {
     }
 }
 
+impl Stage {
+    /// Reads the owner from the apiserver; later stages run only if the owner still exists.
+    pub fn confirm(resource: Resource, owner: Target, reason: String) -> Self {
+        let action = Action::Confirm {
+            resource,
+            target: owner,
+        };
+        Self {
+            name: "confirm",
+            required: true,
+            steps: vec![Step::new(action, reason)],
+        }
+    }
+}
+
 impl Plan {
     /// Adds a stage that later stages do not depend on, unless it is empty.
     pub fn add_stage(&mut self, name: &'static str, steps: Vec<Step>) {
@@ -154,16 +169,9 @@ impl Plan {
         let Some(first) = self.stages.iter().position(is_first) else {
             return;
         };
-        let action = Action::Confirm {
-            resource,
-            target: owner,
-        };
-        let stage = Stage {
-            name: "confirm",
-            required: true,
-            steps: vec![Step::new(action, "pods are to be created".to_owned())],
-        };
-        self.stages.insert(first, stage);
+        let reason = "pods are to be created".to_owned();
+        let confirm = Stage::confirm(resource, owner, reason);
+        self.stages.insert(first, confirm);
     }
 
     /// Notes why the workload as a whole waits.

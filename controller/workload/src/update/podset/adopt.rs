@@ -158,19 +158,8 @@ pub fn confirmed(workload: &Workload<'_>, steps: Vec<Step>) -> Vec<Stage> {
         "{} objects without a controller are to be adopted",
         steps.len()
     );
-    let confirm = Step::new(
-        Action::Confirm {
-            resource: workload.resource,
-            target,
-        },
-        reason,
-    );
     vec![
-        Stage {
-            name: "confirm",
-            required: true,
-            steps: vec![confirm],
-        },
+        Stage::confirm(workload.resource, target, reason),
         Stage {
             name: "adopt",
             required: false,

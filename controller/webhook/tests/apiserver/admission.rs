@@ -16,12 +16,18 @@ mod states;
 mod taken_over;
 
 use anyhow::{Context, Result, ensure};
-use kube::api::PatchParams;
+use kube::api::{Patch, PatchParams};
+use serde_json::Value;
 
 /// The options of a write by which a test checks whether a policy is in force yet: a write that is
 /// still allowed changes nothing for the next one.
 pub(crate) fn trial() -> PatchParams {
     PatchParams::default().dry_run()
+}
+
+/// A JSON merge patch.
+pub(crate) fn merge(body: Value) -> Patch<Value> {
+    Patch::Merge(body)
 }
 
 pub(crate) fn refused<T>(what: &str, answer: Result<T, kube::Error>, says: &str) -> Result<()> {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage, helm};
 
 /// The output of `helm template` with these values; it needs no cluster.
-fn rendered(values: &[&str]) -> Result<String> {
+pub(crate) fn rendered(values: &[&str]) -> Result<String> {
     rendered_from(CHART, values)
 }
 

@@ -9,7 +9,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 
-use crate::admission::refused;
+use crate::admission::{merge, refused};
 use crate::stage::{NAMESPACE, Stage, until};
 
 fn native(name: &str, owner: &Value) -> Result<PodDisruptionBudget> {
@@ -31,10 +31,6 @@ fn owner(kind: &str, name: &str) -> Value {
         "policy.kruise.io/v1beta1"
     };
     json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": "u", "controller": true})
-}
-
-fn merge(body: Value) -> Patch<Value> {
-    Patch::Merge(body)
 }
 
 #[test]

@@ -2,15 +2,11 @@
 
 use anyhow::{Context, Result};
 use berth_api::v1beta1::ContainerRecreateRequest;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::admission::{refused, trial};
+use crate::admission::{merge, refused, trial};
 use crate::stage::{Stage, until};
-
-fn merge(body: Value) -> Patch<Value> {
-    Patch::Merge(body)
-}
 
 #[test]
 fn a_request_is_filled_in_once_and_by_the_controller_alone() -> Result<()> {

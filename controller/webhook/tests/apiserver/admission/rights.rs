@@ -15,7 +15,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::admission::controller::Caller;
-use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage, helm, until};
+use crate::chart::rendered;
+use crate::stage::{REGISTRY, Stage, until};
 
 /// API group, resource and verb.
 type Right = (String, String, String);
@@ -145,17 +146,7 @@ impl Rows<'_> {
 /// The rights to write in the ClusterRole and the Role of the controller's account, as the chart
 /// renders them.
 fn rights() -> Result<BTreeSet<Right>> {
-    let manifests = helm(&[
-        "template",
-        "berth",
-        CHART,
-        "--namespace",
-        NAMESPACE,
-        "--kube-version",
-        "1.34",
-        "--set",
-        REGISTRY,
-    ])?;
+    let manifests = rendered(&[REGISTRY])?;
     let mut rights = BTreeSet::new();
     let roles = manifests
         .split("\n---\n")

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::admission::{refused, trial};
+use crate::admission::{merge, refused, trial};
 use crate::stage::{Stage, until};
 
 const OURS: &str = "apps.kruise.io/images-not-ready";
@@ -19,10 +19,6 @@ fn taint(key: &str, effect: &str) -> Value {
 fn node(taints: &[Value]) -> Result<Node> {
     let body = json!({"metadata": {"name": "joins", "labels": {"zone": "a"}}, "spec": {"taints": taints, "providerID": "p"}});
     Ok(serde_json::from_value(body)?)
-}
-
-fn merge(body: Value) -> Patch<Value> {
-    Patch::Merge(body)
 }
 
 fn taints(taints: &[Value]) -> Patch<Value> {

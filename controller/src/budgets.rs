@@ -259,7 +259,7 @@ impl PodBudgets {
 
     /// Follows changes of budgets.
     fn follow(self: &Arc<Self>) {
-        if self.parts.stores.is_some() && self.is_asked() {
+        if self.parts.stores.is_some() && self.is_called() {
             self.rules.asks.ask(self.clone());
         }
         if let Some(budgets) = self.unavailable() {

@@ -15,12 +15,12 @@ use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{
     DistributedPodDisruptionBudgetStatus, MemberKind,
 };
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::beyond;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Unknown, View};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Whole};
 use berth_workload::budget::native::NativeBudget;
+use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::budget::{Rules, floor};
 use berth_workload::objects::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
@@ -38,7 +38,7 @@ pub struct Snapshot {
     /// The numbers of its own pods.
     pub view: View,
     /// Whether the apiserver calls the webhook before pods are taken out of service.
-    pub asked: Asked,
+    pub webhook_calls: WebhookCalls,
     /// The contribution of each budget of `spec.federation`, in its order.
     pub others: Vec<Other>,
     /// Groups of those budgets that are in other clusters and may select the same pods, by their

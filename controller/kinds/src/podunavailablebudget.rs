@@ -11,10 +11,10 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::View;
 use berth_workload::budget::native::NativeBudget;
+use berth_workload::budget::webhook_calls::WebhookCalls;
 
 pub use decide::{beyond, decide};
 pub use explain::explain;
@@ -28,7 +28,7 @@ pub struct Snapshot {
     /// The numbers of its pods.
     pub view: View,
     /// Whether the apiserver calls the webhook before pods are taken out of service.
-    pub asked: Asked,
+    pub webhook_calls: WebhookCalls,
     /// The native budget of its name.
     pub child: Option<Arc<NativeBudget>>,
     /// Whether the budget must keep a native budget.

@@ -8,7 +8,6 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::Resource;
 use berth_runtime::store::pods::{BY_NAMESPACE, BY_NODE};
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::drain::{
     self, Drain, EvictionDecision, Other, Place, Remainder, Resident,
@@ -16,6 +15,7 @@ use berth_workload::budget::drain::{
 use berth_workload::budget::federation::{Shared, Told};
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::surge::Instead;
+use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::{
     DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
@@ -35,7 +35,7 @@ pub(crate) struct Drains<'a> {
     budgets: Vec<Known>,
     natives: Vec<NativeBudget>,
     /// The index of the budget that is explained.
-    told: usize,
+    explained: usize,
 }
 
 /// A budget, and the numbers that were read for it.
@@ -63,7 +63,7 @@ impl PodBudgets {
         let natives: Vec<_> = natives.iter().map(|native| (*native.0).clone()).collect();
         let mut all = self.in_namespace(&namespace);
         all.sort_by_key(Budget::key);
-        let Some(told) = all.iter().position(|budget| budget.key() == of.key()) else {
+        let Some(explained) = all.iter().position(|budget| budget.key() == of.key()) else {
             return Ok(None);
         };
         let mut budgets = Vec::new();
@@ -85,7 +85,7 @@ impl PodBudgets {
             namespace,
             budgets,
             natives,
-            told,
+            explained,
         }))
     }
 
@@ -153,27 +153,27 @@ fn place(member: &Member, all: &[Budget], natives: &[NativeBudget]) -> Option<Pl
 impl Drains<'_> {
     /// The results of one round of a drain of a node, for each pod of the budget there.
     pub(crate) async fn of_node(&self, node: &str) -> Vec<Waiting> {
-        let mut told = Vec::new();
+        let mut waiting = Vec::new();
         for (pod, decision) in self.round(node, Timestamp::now()) {
-            if self.is_told(&pod) {
+            if self.is_explained(&pod) {
                 let reason = self.words(&pod, decision).await;
-                told.push(Waiting {
+                waiting.push(Waiting {
                     pod: pod.metadata.name.to_string(),
                     reason,
                 });
             }
         }
-        told
+        waiting
     }
 
     /// Which of the nodes of its pods could be drained now, as sentences.
     pub(crate) fn of_nodes(&self) -> Vec<String> {
         let all = self.stores.pods.by_index(&BY_NAMESPACE, &self.namespace);
-        let told = all
+        let names = all
             .iter()
-            .filter(|pod| self.is_told(pod))
+            .filter(|pod| self.is_explained(pod))
             .map(|pod| &*pod.spec.node_name);
-        let nodes: BTreeSet<&str> = told
+        let nodes: BTreeSet<&str> = names
             .filter(|node| self.stores.nodes.get("", node).is_some())
             .collect();
         let now = Timestamp::now();
@@ -181,7 +181,7 @@ impl Drains<'_> {
             let of_budget = self
                 .round(node, now)
                 .into_iter()
-                .filter(|(pod, _)| self.is_told(pod));
+                .filter(|(pod, _)| self.is_explained(pod));
             let decisions: Vec<_> = of_budget.map(|(_, decision)| decision).collect();
             let refused = decisions
                 .iter()
@@ -223,27 +223,28 @@ impl Drains<'_> {
     fn drain(&self) -> Drain<'_> {
         let budgets = self.budgets.iter().map(|known| {
             let account = known.budget.as_judged(&known.name, &known.holds);
-            let asked = match Asked::of(&[ProtectedOperation::Evict], self.by.settings.gates) {
-                Asked::Never(why) => Asked::Never(why),
-                _ => Asked::told(&account.status.conditions),
-            };
+            let webhook_calls =
+                match WebhookCalls::of(&[ProtectedOperation::Evict], self.by.settings.gates) {
+                    WebhookCalls::Never(why) => WebhookCalls::Never(why),
+                    _ => WebhookCalls::from_conditions(&account.status.conditions),
+                };
             drain::Budget {
                 account,
                 total: known.total,
                 others: known.others.clone(),
-                asked,
+                webhook_calls,
             }
         });
         Drain {
             budgets: budgets.collect(),
             natives: self.natives.clone(),
-            told: self.told,
+            reported: self.explained,
         }
     }
 
     /// Whether a pod belongs to the budget that is explained.
-    fn is_told(&self, pod: &Pod) -> bool {
-        self.budgets[self.told].holds.selects(&pod.metadata)
+    fn is_explained(&self, pod: &Pod) -> bool {
+        self.budgets[self.explained].holds.selects(&pod.metadata)
     }
 
     /// The result for a pod, as a sentence. If the budget has no capacity, the pod's workload may

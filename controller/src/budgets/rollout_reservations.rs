@@ -9,10 +9,10 @@ use std::time::Duration;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::events::Owner;
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::asked::is_reviewed;
 use berth_workload::budget::disruption;
 use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
+use berth_workload::budget::webhook_calls::is_reviewed;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Failure, Plan, Verb, Write};
@@ -85,12 +85,12 @@ impl PodBudgets {
             .map(|(_, pod, _)| pod.metadata.namespace.clone())
             .collect();
         let unseen = &self.uncached_in(namespaces).await;
-        let asked = stepped.into_iter().map(|(step, pod, operation)| {
+        let reservations = stepped.into_iter().map(|(step, pod, operation)| {
             let replaced = disruption::replaced(step);
             let container_ids = ids(&pod, |name| replaced.contains(name));
             self.reserve_for_step(stores, unseen, pod, (operation, container_ids), owner)
         });
-        let refused = join_all(asked).await.into_iter().flatten().collect();
+        let refused = join_all(reservations).await.into_iter().flatten().collect();
         without(plan, refused)
     }
 

@@ -57,7 +57,7 @@ async fn feature_gate_decides_if_a_resize_is_protected() {
 async fn feature_gates_select_the_operations_to_review() {
     let removals = [Change::Delete, Change::Evict];
     let changes = [Change::Update, Change::Resize];
-    for (by_webhook, of_removals, of_changes, is_asked) in [
+    for (by_webhook, of_removals, of_changes, is_called) in [
         (true, true, true, true),
         (true, true, false, true),
         (true, false, true, true),
@@ -69,10 +69,10 @@ async fn feature_gates_select_the_operations_to_review() {
             .with(Gate::PodUnavailableBudgetDelete, of_removals)
             .with(Gate::PodUnavailableBudgetUpdate, of_changes);
         let budgets = budgets(gates, None);
-        assert_eq!(budgets.is_asked(), is_asked, "{gates:?}");
-        let asked = budgets.disruptions(vec![("a".to_owned(), false)]);
+        assert_eq!(budgets.is_called(), is_called, "{gates:?}");
+        let disruptions = budgets.disruptions(vec![("a".to_owned(), false)]);
         assert_eq!(
-            (asked.deletions, asked.changes_but_by.is_some()),
+            (disruptions.deletions, disruptions.changes_but_by.is_some()),
             (of_removals, of_changes),
             "{gates:?}"
         );

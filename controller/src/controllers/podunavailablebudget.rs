@@ -10,9 +10,9 @@ use berth_runtime::object::POD_UNAVAILABLE_BUDGETS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::budget::native::NativeBudget;
+use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
@@ -105,7 +105,7 @@ impl Controller for PodUnavailableBudgetController {
             Err(next) => return next,
         };
         let (old, budgets) = (&budget.0.status, &context.pod_budgets);
-        let told = old.as_ref().map_or(&[][..], |status| &status.conditions);
+        let conditions = old.as_ref().map_or(&[][..], |status| &status.conditions);
         let of_either = Budget::Unavailable(budget.0.clone());
         if let Some(why) = budgets.beyond(&of_either) {
             let child = self.natives.get(budget.namespace(), budget.name());
@@ -125,10 +125,10 @@ impl Controller for PodUnavailableBudgetController {
             Ok(snapshot) => snapshot,
             Err(next) => return next,
         };
-        let (asked, soon) = budgets.asked(&of_either, told);
-        snapshot.asked = asked;
+        let (webhook_calls, soon) = budgets.webhook_calls(&of_either, conditions);
+        snapshot.webhook_calls = webhook_calls;
         let now = Timestamp::now();
-        let again = || budgets.recheck_delay(&of_either, &snapshot.view, told);
+        let again = || budgets.recheck_delay(&of_either, &snapshot.view, conditions);
         let soon = soon.unwrap_or_else(again);
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let urgent = |old: &Option<_>, new: &Option<_>| {
@@ -193,7 +193,7 @@ impl PodUnavailableBudgetController {
         Ok(Snapshot {
             budget: budget.0.clone(),
             view,
-            asked: Asked::Always,
+            webhook_calls: WebhookCalls::Always,
             child: self
                 .natives
                 .get(namespace, budget.name())
@@ -252,7 +252,7 @@ impl Explains for PodUnavailableBudgetController {
         };
         // The condition says what a running controller has written.
         let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
-        snapshot.asked = Asked::told(conditions);
+        snapshot.webhook_calls = WebhookCalls::from_conditions(conditions);
         let now = Timestamp::now();
         let plan = decide(&snapshot, now);
         let status = status(&snapshot, now);

@@ -6,7 +6,6 @@
 //! a write that names the version it read, so that two replicas cannot reserve the same pod. The
 //! answer to each request is in [`judge`], and the answer to a drain of a node in [`drain`].
 
-pub mod asked;
 pub mod beyond;
 pub mod child;
 pub mod count;
@@ -21,6 +20,7 @@ pub mod native;
 pub mod sharing;
 pub mod surge;
 pub mod target;
+pub mod webhook_calls;
 
 use std::borrow::Cow;
 

@@ -13,7 +13,6 @@ use berth_kinds::{
 };
 use berth_webhook::reviews;
 use berth_workload::budget::Rules;
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence};
@@ -21,6 +20,7 @@ use berth_workload::budget::floor::promised;
 use berth_workload::budget::ledger::{LedgerDecision, Request, draw};
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
+use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -115,7 +115,7 @@ fn of_unavailable(
         unavailable::Snapshot {
             budget,
             view: world.view(entries),
-            asked: Asked::Always,
+            webhook_calls: WebhookCalls::Always,
             child: child.clone(),
             keeps,
         }
@@ -263,7 +263,7 @@ fn of_distributed(
         distributed::Snapshot {
             budget,
             view: world.view(entries),
-            asked: Asked::Always,
+            webhook_calls: WebhookCalls::Always,
             others: once.iter().zip(&sharing.counted).map(other).collect(),
             may_share: sharing.groups.clone(),
             child: natives.first().cloned(),

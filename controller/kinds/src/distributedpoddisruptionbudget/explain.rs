@@ -62,7 +62,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             "{floor} of its own never go, for other clusters may count on them"
         )));
     }
-    lines.extend(snapshot.asked.missing().map(of_all));
+    lines.extend(snapshot.webhook_calls.missing().map(of_all));
     if let Err(without) = &snapshot.keeps {
         lines.push(of_all(without.message(
             snapshot.budget.metadata.name.as_deref().unwrap_or_default(),

@@ -236,7 +236,7 @@ fn set_conditions(
         conditions,
         condition(DISRUPTION_ALLOWED, is_allowed, reason, words, now),
     );
-    set(conditions, snapshot.asked.condition(now));
+    set(conditions, snapshot.webhook_calls.condition(now));
     let of_federation = federation_condition(snapshot, &next.federated_statuses, now);
     put(conditions, FEDERATED, of_federation);
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();

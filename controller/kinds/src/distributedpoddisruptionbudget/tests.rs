@@ -68,7 +68,7 @@ fn snapshot(
             unseen: BTreeSet::new(),
             patience: Duration::from_secs(75),
         },
-        asked: Asked::Always,
+        webhook_calls: WebhookCalls::Always,
         others: others.iter().map(other).collect(),
         may_share: Vec::new(),
         child: None,

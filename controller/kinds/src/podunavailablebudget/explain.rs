@@ -44,7 +44,7 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
         next.unavailable_allowed
     ))];
     lines.extend(total_unknown(snapshot).map(of_all));
-    lines.extend(snapshot.asked.missing().map(of_all));
+    lines.extend(snapshot.webhook_calls.missing().map(of_all));
     lines.extend(users(next.ledger.as_ref()));
     lines
 }

@@ -2,12 +2,12 @@
 
 use berth_api::names::condition::{BLOCKED, CHILD_PDB, ENFORCED, TOTAL_KNOWN};
 use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::{self, Without};
 use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::budget::ledger::{
     name_pods, note_counted, note_settled, set_numbers, unless_only_its_view,
 };
+use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::objects::condition::{condition, put, set};
 use jiff::Timestamp;
@@ -35,15 +35,19 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
         .ledger
         .as_ref()
         .is_some_and(|ledger| !ledger.counted.is_empty());
-    let enforced = match &snapshot.asked {
-        Asked::Always | Asked::InPart(_) if next.total_replicas == 0 && is_counted => condition(
-            ENFORCED,
-            true,
-            NO_PODS,
-            "no pods are expected".to_owned(),
-            now,
-        ),
-        asked => asked.condition(now),
+    let enforced = match &snapshot.webhook_calls {
+        WebhookCalls::Always | WebhookCalls::InPart(_)
+            if next.total_replicas == 0 && is_counted =>
+        {
+            condition(
+                ENFORCED,
+                true,
+                NO_PODS,
+                "no pods are expected".to_owned(),
+                now,
+            )
+        }
+        calls => calls.condition(now),
     };
     set(&mut next.conditions, enforced);
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();

@@ -63,7 +63,7 @@ fn snapshot(spec: Value, status: Value, total: usize, pods: &[(&str, bool)]) -> 
             unseen: BTreeSet::new(),
             patience: Duration::from_secs(75),
         },
-        asked: Asked::Always,
+        webhook_calls: WebhookCalls::Always,
         child: None,
         keeps: Err(berth_workload::budget::child::Without::NotRequested),
     }

@@ -7,7 +7,7 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 
 use berth_webhook::NO_TOKEN;
 use berth_webhook::pods::{Asks, DISRUPTIONS, Disruptions};
-use berth_workload::budget::asked::Asked;
+use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::feature_gates::Gate;
 use berth_workload::objects::condition::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -25,7 +25,7 @@ const NO_PLACE: Duration = Duration::from_secs(60);
 
 impl PodBudgets {
     /// Whether the apiserver is to call the webhook at all.
-    pub(in crate::budgets) fn is_asked(&self) -> bool {
+    pub(in crate::budgets) fn is_called(&self) -> bool {
         self.settings.gates.has(Gate::PodWebhook)
             && ProtectedOperation::ALL
                 .into_iter()
@@ -35,28 +35,33 @@ impl PodBudgets {
     /// Whether the apiserver calls the webhook for pods of a budget, and when to check again. If
     /// these conditions say that it does, that stays true: a new leader knows neither the earlier
     /// entries nor their age.
-    pub(crate) fn asked(&self, budget: &Budget, told: &[Condition]) -> (Asked, Option<Duration>) {
+    pub(crate) fn webhook_calls(
+        &self,
+        budget: &Budget,
+        conditions: &[Condition],
+    ) -> (WebhookCalls, Option<Duration>) {
         let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
         if self.settings.protected.contains(namespace) {
             let why = format!(
                 "pods of namespace {namespace} may always go, because the chart's value controller.protectedNamespaces has the \
                  namespace, or the controller runs there: take the namespace out of the value, or delete this budget"
             );
-            return (Asked::Never(why), None);
+            return (WebhookCalls::Never(why), None);
         }
         // If the rules cannot be read, the operations are not known, and requests are refused
         // altogether.
-        let asked = match &self.holds(budget).rules {
-            Ok(rules) => Asked::of(rules.operations(), self.settings.gates),
-            Err(_) => Asked::of(&[], self.settings.gates),
+        let calls = match &self.holds(budget).rules {
+            Ok(rules) => WebhookCalls::of(rules.operations(), self.settings.gates),
+            Err(_) => WebhookCalls::of(&[], self.settings.gates),
         };
-        if !matches!(asked, Asked::Never(_)) && self.rules.asks.lacks_token() {
-            return (Asked::Unanswered(NO_TOKEN.to_owned()), None);
+        if !matches!(calls, WebhookCalls::Never(_)) && self.rules.asks.lacks_token() {
+            return (WebhookCalls::Unanswered(NO_TOKEN.to_owned()), None);
         }
-        let has_asked = is_true(told, ENFORCED);
-        if matches!(asked, Asked::Never(_)) || (has_asked && !self.rules.asks.has_written(|_| true))
+        let was_enforced = is_true(conditions, ENFORCED);
+        if matches!(calls, WebhookCalls::Never(_))
+            || (was_enforced && !self.rules.asks.has_written(|_| true))
         {
-            return (asked, None);
+            return (calls, None);
         }
         let stands = self
             .rules
@@ -72,10 +77,10 @@ impl PodBudgets {
                     "namespace {namespace}: the webhook configuration {DISRUPTIONS} is full with the names of namespaces \
                      that have older budgets: delete all budgets of a namespace that needs none"
                 );
-                return (Asked::Never(why), Some(NO_PLACE));
+                return (WebhookCalls::Never(why), Some(NO_PLACE));
             }
             let why = "the webhook's entry for this namespace is not written yet".to_owned();
-            return (Asked::Never(why), Some(KNOWN));
+            return (WebhookCalls::Never(why), Some(KNOWN));
         }
         let since = written
             .entry(namespace.to_owned())
@@ -83,14 +88,14 @@ impl PodBudgets {
             .elapsed();
         match KNOWN
             .checked_sub(since)
-            .filter(|left| !left.is_zero() && !has_asked)
+            .filter(|left| !left.is_zero() && !was_enforced)
         {
             Some(left) => {
                 let why =
                     "the webhook's entry for this namespace was written a moment ago".to_owned();
-                (Asked::Never(why), Some(left))
+                (WebhookCalls::Never(why), Some(left))
             }
-            None => (asked, None),
+            None => (calls, None),
         }
     }
 
@@ -100,7 +105,7 @@ impl PodBudgets {
         if namespaces.is_empty() {
             return Disruptions::default();
         }
-        let asked = Disruptions {
+        let rules = Disruptions {
             fails_open: self.settings.fails_open,
             deletions: self.asks_for(ProtectedOperation::Delete),
             changes_but_by: self
@@ -109,7 +114,7 @@ impl PodBudgets {
             exempt: self.settings.exempt.clone(),
             ..Disruptions::default()
         };
-        asked.of(namespaces)
+        rules.of(namespaces)
     }
 }
 

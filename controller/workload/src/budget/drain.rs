@@ -5,10 +5,10 @@ use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use jiff::Timestamp;
 
-use super::asked::Asked;
 use super::federation::{Brings, Shared, Silence};
 use super::judge::{Account, Decision, kept};
 use super::ledger::Request;
+use super::webhook_calls::WebhookCalls;
 use crate::budget::native::{self, NativeBudget};
 use crate::objects::pod::Pod;
 
@@ -26,7 +26,7 @@ pub struct Drain<'a> {
     /// Kubernetes' own budgets.
     pub natives: Vec<NativeBudget>,
     /// The index in `budgets` of the budget that the result reports on.
-    pub told: usize,
+    pub reported: usize,
 }
 
 /// A budget of one of Berth's kinds.
@@ -40,7 +40,7 @@ pub struct Budget<'a> {
     /// The budgets that it names.
     pub others: Vec<Other>,
     /// Whether the apiserver calls the webhook before pods of this budget leave.
-    pub asked: Asked,
+    pub webhook_calls: WebhookCalls,
 }
 
 /// A budget that another one names.
@@ -158,17 +158,18 @@ impl Drain<'_> {
     /// Reserves from all of Berth's budgets that hold the pod. If one of them refuses, the caller
     /// releases the other reservations.
     fn draw(&mut self, one: &Resident<'_>, now: Timestamp) -> EvictionDecision {
-        let is_asked = |at: &usize| !matches!(self.budgets[*at].asked, Asked::Never(_));
-        let asked: Vec<usize> = one.holding.iter().copied().filter(is_asked).collect();
-        let counts_others = asked
+        let is_called =
+            |at: &usize| !matches!(self.budgets[*at].webhook_calls, WebhookCalls::Never(_));
+        let reviewing: Vec<usize> = one.holding.iter().copied().filter(is_called).collect();
+        let counts_others = reviewing
             .iter()
             .any(|at| self.budgets[*at].account.floor.is_some());
-        if let Some(why) = kept(&one.pod.metadata, asked.len(), counts_others) {
+        if let Some(why) = kept(&one.pod.metadata, reviewing.len(), counts_others) {
             return EvictionDecision::Refused(why);
         }
-        let before = self.budgets[self.told].account.status.current_available;
+        let before = self.budgets[self.reported].account.status.current_available;
         let mut drawn = Vec::new();
-        for at in asked {
+        for at in reviewing {
             let request = self.request(at, one);
             match self.ask(at, &request, now) {
                 Decision::Free => {}
@@ -190,8 +191,8 @@ impl Drain<'_> {
                 return EvictionDecision::Refused(message);
             }
         }
-        let status = &self.budgets[self.told].account.status;
-        match drawn.iter().find(|(at, _)| *at == self.told) {
+        let status = &self.budgets[self.reported].account.status;
+        match drawn.iter().find(|(at, _)| *at == self.reported) {
             Some(_) if status.current_available < before => EvictionDecision::Allowed {
                 left: status.unavailable_allowed,
             },
@@ -264,8 +265,12 @@ impl Drain<'_> {
 
     /// Why the reported budget does not decide on a pod.
     fn unheld(&self, one: &Resident<'_>) -> String {
-        let Budget { account, asked, .. } = &self.budgets[self.told];
-        if !one.holding.contains(&self.told) {
+        let Budget {
+            account,
+            webhook_calls,
+            ..
+        } = &self.budgets[self.reported];
+        if !one.holding.contains(&self.reported) {
             let is_free = one.pod.metadata.annotation(PUB_NO_PROTECT) == Some("true");
             let why = if is_free {
                 "annotation pub.kruise.io/no-protect is true"
@@ -274,8 +279,8 @@ impl Drain<'_> {
             };
             return why.to_owned();
         }
-        match (asked, account.rules) {
-            (Asked::Never(why), _) => why.clone(),
+        match (webhook_calls, account.rules) {
+            (WebhookCalls::Never(why), _) => why.clone(),
             (_, Ok(rules)) if !rules.protects_from(ProtectedOperation::Evict) => {
                 "spec.protectOperations does not name EVICT".to_owned()
             }

@@ -15,8 +15,8 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{
     LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation,
 };
-use berth_workload::budget::asked::Asked;
 use berth_workload::budget::ledger::{LedgerDecision, Request, draw, name_pods, withdraw};
+use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::budget::{Amount, Rules};
 use berth_workload::objects::pod::Pod;
 use jiff::Timestamp;
@@ -376,7 +376,7 @@ impl World {
         let current = self.pods.iter().find(|now| now.uid == pod.uid);
         let is_available = current.is_some_and(|pod| pod.ready && !pod.going);
         let current_version = current.map_or(0, |pod| pod.version);
-        let asked = Request {
+        let reservation = Request {
             pod: format!("web-{}", pod.name),
             uid: pod.uid.to_string(),
             operation,
@@ -396,13 +396,14 @@ impl World {
         let mut view = self.seen[replica].clone();
         for _ in 0..2 {
             let mut next = view.status.clone();
-            let asked = Request {
-                is_again: self.is_again(replica, &view, &asked, clock),
-                ..asked.clone()
+            let reservation = Request {
+                is_again: self.is_again(replica, &view, &reservation, clock),
+                ..reservation.clone()
             };
-            let decision = draw(&mut next, (&self.rules, 1), &asked, clock);
-            let is_new =
-                decision == LedgerDecision::Reserved && asked.grant.is_none() && !asked.is_again;
+            let decision = draw(&mut next, (&self.rules, 1), &reservation, clock);
+            let is_new = decision == LedgerDecision::Reserved
+                && reservation.grant.is_none()
+                && !reservation.is_again;
             let granted = match decision {
                 LedgerDecision::Reserved if self.planted == Planted::GrantsFromCache => {
                     self.force(next);
@@ -414,11 +415,13 @@ impl World {
             };
             if granted {
                 if is_new {
-                    self.entered[replica]
-                        .insert((asked.uid.clone(), operation, asked.generation), self.now);
+                    self.entered[replica].insert(
+                        (reservation.uid.clone(), operation, reservation.generation),
+                        self.now,
+                    );
                 }
                 self.requests[request].granted = Some(current_version);
-                self.requests[request].drawn = Some(asked);
+                self.requests[request].drawn = Some(reservation);
                 return;
             }
             view = self.budget.clone();
@@ -426,15 +429,25 @@ impl World {
     }
 
     /// Whether a replica takes a request for the one of its entry.
-    fn is_again(&self, replica: usize, view: &Seen, asked: &Request, clock: Timestamp) -> bool {
+    fn is_again(
+        &self,
+        replica: usize,
+        view: &Seen,
+        reservation: &Request,
+        clock: Timestamp,
+    ) -> bool {
         if self.planted == Planted::TellsByClocks {
             let mut entries = view.status.ledger.iter().flat_map(|ledger| &ledger.entries);
             let is_young = |entry: &LedgerEntry| {
                 clock.as_second() - entry.time.0.as_second() < SAME_REQUEST.cast_signed()
             };
-            return entries.any(|entry| entry.uid == asked.uid && is_young(entry));
+            return entries.any(|entry| entry.uid == reservation.uid && is_young(entry));
         }
-        let change = (asked.uid.clone(), asked.operation, asked.generation);
+        let change = (
+            reservation.uid.clone(),
+            reservation.operation,
+            reservation.generation,
+        );
         self.entered[replica]
             .get(&change)
             .is_some_and(|since| self.now - since < SAME_REQUEST)
@@ -599,7 +612,7 @@ impl World {
                 unseen,
                 patience,
             },
-            asked: Asked::Always,
+            webhook_calls: WebhookCalls::Always,
             child: None,
             keeps: Err(berth_workload::budget::child::Without::NotRequested),
         }

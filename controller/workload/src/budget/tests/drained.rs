@@ -4,7 +4,6 @@ use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatu
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::budget::asked::Asked;
 use crate::budget::count::is_available;
 use crate::budget::drain::{
     Budget, Drain, EvictionDecision, Other, Place, Remainder, Resident, drainable,
@@ -13,6 +12,7 @@ use crate::budget::federation::{Brings, Shared};
 use crate::budget::judge::Account;
 use crate::budget::ledger::set_numbers;
 use crate::budget::native::NativeBudget;
+use crate::budget::webhook_calls::WebhookCalls;
 use crate::budget::{Fault, Rules};
 use crate::objects::pod::Pod;
 
@@ -83,7 +83,7 @@ fn budget<'a>(
         account,
         total: None,
         others: Vec::new(),
-        asked: Asked::Always,
+        webhook_calls: WebhookCalls::Always,
     }
 }
 
@@ -119,11 +119,12 @@ fn native(name: &str, allowed: i32, owner: Option<&str>) -> NativeBudget {
     .unwrap()
 }
 
-/// The results for pods, each with the budgets that hold it, in the messages of the budget `told`.
+/// The results for pods, each with the budgets that hold it, in the messages of the budget
+/// `reported`.
 fn words(
     budgets: Vec<Budget<'_>>,
     natives: Vec<NativeBudget>,
-    told: usize,
+    reported: usize,
     pods: &[(Pod, Vec<usize>)],
 ) -> Vec<String> {
     let residents: Vec<_> = pods
@@ -137,7 +138,7 @@ fn words(
     Drain {
         budgets,
         natives,
-        told,
+        reported,
     }
     .round(&residents, now())
     .iter()
@@ -286,9 +287,10 @@ fn drain_gives_a_reason_for_each_pod() {
 #[test]
 fn unenforced_budget_charges_no_pod() {
     let rules = rules(&json!({"maxUnavailable": 0}));
-    let asked = Asked::Never("feature gate PodWebhook is off: turn it on".to_owned());
+    let webhook_calls =
+        WebhookCalls::Never("feature gate PodWebhook is off: turn it on".to_owned());
     let off = Budget {
-        asked,
+        webhook_calls,
         ..budget(WEB, &rules, (3, 3))
     };
     let found = words(vec![off], Vec::new(), 0, &serving(&["a"]));

@@ -20,7 +20,7 @@ const NOT_CALLED: &str = "the apiserver does not call the webhook";
 
 /// Whether the apiserver calls the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum WebhookCalls {
     /// For all operations that the budget protects pods from.
     Always,
     /// For some operations only: the missing ones, and the remedy.
@@ -31,7 +31,7 @@ pub enum Asked {
     Never(String),
 }
 
-impl Asked {
+impl WebhookCalls {
     /// For which of these operations the apiserver calls the webhook in a namespace that the
     /// webhook covers. An empty list means that the budget's operations are unknown: then the
     /// webhook refuses all of them.
@@ -47,7 +47,7 @@ impl Asked {
             (false, "PodUnavailableBudgetDeleteGate"),
             (true, "PodUnavailableBudgetUpdateGate"),
         ];
-        let told = by_gate.into_iter().filter_map(|(is_change, gate)| {
+        let remedies = by_gate.into_iter().filter_map(|(is_change, gate)| {
             let names = missing
                 .iter()
                 .filter(|missing| missing.is_change() == is_change);
@@ -55,9 +55,9 @@ impl Asked {
             (!names.is_empty())
                 .then(|| format!("for {}: turn on feature gate {gate}", names.join(", ")))
         });
-        let told = told.collect::<Vec<_>>().join("; nor ");
+        let remedies = remedies.collect::<Vec<_>>().join("; nor ");
         if missing.len() == operations.len() {
-            return Self::Never(format!("{NOT_CALLED} {told}"));
+            return Self::Never(format!("{NOT_CALLED} {remedies}"));
         }
         if !gates.has(Gate::PodWebhook) {
             return Self::Never("feature gate PodWebhook is off: turn it on".to_owned());
@@ -65,14 +65,16 @@ impl Asked {
         if missing.is_empty() {
             Self::Always
         } else {
-            Self::InPart(format!("{NOT_CALLED} {told}"))
+            Self::InPart(format!("{NOT_CALLED} {remedies}"))
         }
     }
 
     /// Reads the value from a condition.
-    pub fn told<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Self {
-        let told = conditions.into_iter().find(|told| told.type_ == ENFORCED);
-        match told.map(|told| (&*told.status, &*told.reason, &told.message)) {
+    pub fn from_conditions<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Self {
+        let enforced = conditions
+            .into_iter()
+            .find(|enforced| enforced.type_ == ENFORCED);
+        match enforced.map(|enforced| (&*enforced.status, &*enforced.reason, &enforced.message)) {
             Some(("False", UNANSWERED, message)) => Self::Unanswered(message.clone()),
             Some(("False", _, message)) => Self::Never(message.clone()),
             Some((_, IN_PART, message)) => Self::InPart(

@@ -143,9 +143,9 @@ fn condition_names_unchecked_operations_and_gate() {
             ),
         ),
     ] {
-        let asked = Asked::of(&operations, gates);
-        let found = asked.condition(Timestamp::UNIX_EPOCH);
-        assert_eq!(Asked::told([&found]), asked);
+        let calls = WebhookCalls::of(&operations, gates);
+        let found = calls.condition(Timestamp::UNIX_EPOCH);
+        assert_eq!(WebhookCalls::from_conditions([&found]), calls);
         let (status, reason, says) = expected;
         assert_eq!(
             (&*found.status, &*found.reason),
@@ -158,15 +158,15 @@ fn condition_names_unchecked_operations_and_gate() {
 
 #[test]
 fn unanswered_calls_have_their_own_reason() {
-    let asked = Asked::Unanswered("set webhookTokenSecret".to_owned());
-    let found = asked.condition(Timestamp::UNIX_EPOCH);
+    let calls = WebhookCalls::Unanswered("set webhookTokenSecret".to_owned());
+    let found = calls.condition(Timestamp::UNIX_EPOCH);
     assert_eq!(
         (&*found.status, &*found.reason, &*found.message),
         ("False", "NotAnswered", "set webhookTokenSecret")
     );
-    assert_eq!(Asked::told([&found]), asked);
+    assert_eq!(WebhookCalls::from_conditions([&found]), calls);
     assert_eq!(
-        asked.missing().as_deref(),
+        calls.missing().as_deref(),
         Some("the apiserver gets no answer: set webhookTokenSecret")
     );
 }

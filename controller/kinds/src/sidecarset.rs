@@ -81,7 +81,7 @@ pub struct Snapshot {
     /// The namespaces that it selects.
     pub reach: Reach,
     /// Whether the apiserver calls the webhook for new pods.
-    pub asked: Asked,
+    pub injection_calls: InjectionCalls,
     /// The reason why the successor of the pod under repair would lack the containers, by a dry run
     /// of its creation.
     pub fruitless: Option<String>,
@@ -94,7 +94,7 @@ pub struct Snapshot {
 
 /// Whether the apiserver calls the webhook for new pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum InjectionCalls {
     /// A dry run of a pod's creation reached a replica, which answered.
     Yes,
     /// The apiserver has no webhook configuration yet.
@@ -107,9 +107,9 @@ pub enum Asked {
     Never,
 }
 
-impl Asked {
+impl InjectionCalls {
     /// The value that the status records, for a program that only reads.
-    pub fn told(set: &SidecarSet) -> Self {
+    pub fn from_status(set: &SidecarSet) -> Self {
         let conditions = set.status.iter().flat_map(|status| &status.conditions);
         let is_ready = |known: &SidecarSetCondition| {
             known.type_ == names::INJECTION_READY && known.status == "True"

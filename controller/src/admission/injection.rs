@@ -16,9 +16,9 @@ use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_kinds::sidecarset::inject::allowed::Rules;
 use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
-use berth_kinds::sidecarset::{Asked, LeftOut, Wanted};
+use berth_kinds::sidecarset::{InjectionCalls, LeftOut, Wanted};
 use berth_runtime::{Change, Object, Store};
-use berth_webhook::pods::{Asks, SidecarAsk, Sidecars, UNTOUCHED};
+use berth_webhook::pods::{Asks, SidecarRequest, Sidecars, UNTOUCHED};
 use berth_workload::feature_gates::{Gate, Gates};
 use berth_workload::objects::namespace::Namespace;
 use berth_workload::objects::pod::Pod;
@@ -123,11 +123,11 @@ impl Injection {
         // The store owns its hooks. A hook that held the store would be a reference cycle.
         let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
         sets.on_change(move |change| {
-            let is_asked_as_before = matches!(
+            let is_same_request = matches!(
                 change,
-                Change::Applied { old: Some(old), new } if ask_of(&old.0) == ask_of(&new.0)
+                Change::Applied { old: Some(old), new } if request_of(&old.0) == request_of(&new.0)
             );
-            if !is_asked_as_before {
+            if !is_same_request {
                 asks.changed();
             }
             if let (Change::Deleted { old }, Some(this)) = (change, this.upgrade()) {
@@ -191,23 +191,25 @@ impl Injection {
 
     /// Is the webhook called for pods that the SidecarSet selects, by its selectors as they are
     /// here?
-    pub(crate) fn asked(&self, set: &SidecarSet) -> Asked {
-        let ask = ask_of(set);
+    pub(crate) fn injection_calls(&self, set: &SidecarSet) -> InjectionCalls {
+        let request = request_of(set);
         if !self.gates.has(Gate::PodWebhook) {
-            Asked::Never
-        } else if ask.is_some_and(|ask| self.asks.has_written(|asks| asks.sidecars.has(&ask))) {
-            Asked::Yes
+            InjectionCalls::Never
+        } else if request
+            .is_some_and(|request| self.asks.has_written(|asks| asks.sidecars.has(&request)))
+        {
+            InjectionCalls::Yes
         } else if self.asks.has_written(|_| true) {
-            Asked::NotYet
+            InjectionCalls::NotYet
         } else {
-            Asked::Unknown
+            InjectionCalls::Unknown
         }
     }
 
     /// For which pods that the SidecarSet selects the webhook is called, after the changes that
     /// other writers made to its entry.
     pub(crate) fn narrowed(&self, set: &SidecarSet) -> Narrowed {
-        let entry = ask_of(set).map(|ask| ask.entry(&self.protected));
+        let entry = request_of(set).map(|request| request.entry(&self.protected));
         Narrowed::new(
             self.asks
                 .added()
@@ -293,8 +295,8 @@ fn fails_closed(set: &SidecarSet) -> bool {
 }
 
 /// The rule for the SidecarSet; a paused one has none.
-fn ask_of(set: &SidecarSet) -> Option<SidecarAsk> {
-    Some(SidecarAsk {
+fn request_of(set: &SidecarSet) -> Option<SidecarRequest> {
+    Some(SidecarRequest {
         name: set.metadata.name.clone().unwrap_or_default(),
         selector: set.spec.selector.clone().filter(|_| !is_paused(set))?,
         namespaces: set.spec.namespace_selector.clone(),
@@ -312,7 +314,7 @@ impl WebhookRule for Injection {
             return false;
         };
         let sets = stores.sets.all();
-        let all = sets.iter().filter_map(|set| ask_of(&set.0));
+        let all = sets.iter().filter_map(|set| request_of(&set.0));
         asks.sidecars = Sidecars::new(all, self.protected.iter().cloned());
         true
     }

@@ -39,7 +39,7 @@ use crate::status::throttle::StatusThrottle;
 use crate::stores::reads::Reader;
 use crate::stores::triggers::{self, each};
 use crate::stores::watched::{Watched, managing_set};
-use berth_kinds::sidecarset::Asked;
+use berth_kinds::sidecarset::InjectionCalls;
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::Added;
 use prometheus_client::registry::Registry;
@@ -268,9 +268,9 @@ impl Explains for SidecarSetController {
             None,
         );
         let (mut snapshot, now) = (self.observe(&set, &injection), Timestamp::now());
-        if snapshot.asked != Asked::Never {
+        if snapshot.injection_calls != InjectionCalls::Never {
             // The condition says what a running controller has seen.
-            snapshot.asked = Asked::told(&set.0);
+            snapshot.injection_calls = InjectionCalls::from_status(&set.0);
         }
         let plan = decide(&snapshot, now);
         let (carried_out, outcome) = look.carried_out(&plan, stores, &*set).await;

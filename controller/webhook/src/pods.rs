@@ -29,8 +29,8 @@ pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;
 pub use sidecars::{
-    INJECT_PATH, Injected, Injector, Labels, Lacks, PROBE, SidecarAsk, Sidecars, applied_warning,
-    left_out_warning, says_applied, says_left_out,
+    INJECT_PATH, Injected, Injector, Labels, Lacks, PROBE, SidecarRequest, Sidecars,
+    applied_warning, left_out_warning, says_applied, says_left_out,
 };
 
 /// The MutatingWebhookConfiguration of the chart.

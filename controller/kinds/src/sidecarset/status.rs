@@ -25,7 +25,7 @@ use super::update::choose::{choose, held};
 use super::update::pods::{Member, members};
 use super::update::settings::Settings;
 use super::update::tried::failure;
-use super::{Asked, Snapshot, Turns, on_pod};
+use super::{InjectionCalls, Snapshot, Turns, on_pod};
 
 /// The status after a plan was carried out.
 pub fn status(
@@ -253,7 +253,7 @@ fn set_injection_ready(
     conditions: &mut Vec<SidecarSetCondition>,
     now: Timestamp,
 ) {
-    let is_told = conditions
+    let has_condition = conditions
         .iter()
         .any(|condition| condition.type_ == INJECTION_READY);
     let not_ready = |reason, message: &str| ("False", reason, message.to_owned());
@@ -262,7 +262,7 @@ fn set_injection_ready(
             "Paused",
             "spec.injectionStrategy.paused: no pod gets the containers",
         )
-    } else if snapshot.asked == Asked::Never {
+    } else if snapshot.injection_calls == InjectionCalls::Never {
         not_ready(
             "NoWebhook",
             "no pod webhook is served: turn on the feature gate PodWebhook",
@@ -270,16 +270,16 @@ fn set_injection_ready(
     } else if let Some((reason, message)) = reach::nowhere(snapshot) {
         not_ready(reason, &message)
     } else {
-        match &snapshot.asked {
-            Asked::Unknown if is_told => return,
-            Asked::Yes => {
+        match &snapshot.injection_calls {
+            InjectionCalls::Unknown if has_condition => return,
+            InjectionCalls::Yes => {
                 let asks = "the apiserver asks for the containers of each pod that is created and selected";
                 let but = reach::beside(snapshot)
                     .map_or_else(String::new, |left_out| format!("; {left_out}"));
                 ("True", "Asked", format!("{asks}{but}"))
             }
-            Asked::Unanswered(why) => not_ready("NotAnswered", why),
-            Asked::NotYet | Asked::Unknown | Asked::Never => not_ready(
+            InjectionCalls::Unanswered(why) => not_ready("NotAnswered", why),
+            InjectionCalls::NotYet | InjectionCalls::Unknown | InjectionCalls::Never => not_ready(
                 "NotAskedYet",
                 "the apiserver was not told yet to ask for pods that are created",
             ),

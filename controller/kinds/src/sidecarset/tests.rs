@@ -19,7 +19,9 @@ use super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, IS_INJECTED, UPGRADABLE,
     WORKING_HOT_CONTAINER as WORKING,
 };
-use super::{Asked, Reach, Snapshot, Turns, annotations_to_read, decide, pod_events, status};
+use super::{
+    InjectionCalls, Reach, Snapshot, Turns, annotations_to_read, decide, pod_events, status,
+};
 
 pub(super) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -64,7 +66,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
             is_any: true,
             left_out: Vec::new(),
         },
-        asked: Asked::Yes,
+        injection_calls: InjectionCalls::Yes,
         fruitless: None,
         turns: Arc::default(),
         unreadable: BTreeMap::new(),
@@ -548,9 +550,9 @@ fn changed_empty_image_updates_no_pod() {
 
 #[test]
 fn new_leader_keeps_injection_ready_while_unknown() {
-    let ready = |asked, said: Option<&str>| {
+    let ready = |injection_calls, said: Option<&str>| {
         let mut snapshot = Snapshot {
-            asked,
+            injection_calls,
             ..snapshot(&json!({}), &[])
         };
         if let Some(said) = said {
@@ -563,11 +565,11 @@ fn new_leader_keeps_injection_ready_while_unknown() {
             .status
             .clone()
     };
-    assert_eq!(ready(Asked::Unknown, None), "False");
-    assert_eq!(ready(Asked::Unknown, Some("True")), "True");
-    assert_eq!(ready(Asked::NotYet, Some("True")), "False");
-    assert_eq!(ready(Asked::Yes, Some("False")), "True");
-    assert_eq!(ready(Asked::Never, Some("True")), "False");
+    assert_eq!(ready(InjectionCalls::Unknown, None), "False");
+    assert_eq!(ready(InjectionCalls::Unknown, Some("True")), "True");
+    assert_eq!(ready(InjectionCalls::NotYet, Some("True")), "False");
+    assert_eq!(ready(InjectionCalls::Yes, Some("False")), "True");
+    assert_eq!(ready(InjectionCalls::Never, Some("True")), "False");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_kinds::sidecarset::Asked;
+use berth_kinds::sidecarset::InjectionCalls;
 use berth_runtime::client::{self, DryRun, Failed};
 use berth_runtime::object::PODS;
 use berth_webhook::NO_TOKEN;
@@ -36,11 +36,15 @@ impl Injection {
         client: &Client,
         set: &SidecarSet,
         (namespaces, labels): (&[String], Option<&BTreeMap<String, String>>),
-    ) -> (Asked, Option<Duration>) {
-        let asked = self.asked(set);
-        if !matches!(asked, Asked::Yes | Asked::Unknown) || is_paused(set) || namespaces.is_empty()
+    ) -> (InjectionCalls, Option<Duration>) {
+        let injection_calls = self.injection_calls(set);
+        if !matches!(
+            injection_calls,
+            InjectionCalls::Yes | InjectionCalls::Unknown
+        ) || is_paused(set)
+            || namespaces.is_empty()
         {
-            return (asked, None);
+            return (injection_calls, None);
         }
         let name = set.metadata.name.clone().unwrap_or_default();
         let Some(labels) = labels else {
@@ -48,7 +52,7 @@ impl Injection {
                 "SidecarSet {name}: no labels match spec.selector and the objectSelector that others added to \
                  kruise-mutating-webhook-configuration, so no pod gets the containers: change one of them"
             );
-            return (Asked::Unanswered(why), None);
+            return (InjectionCalls::Unanswered(why), None);
         };
         let selectors = json!([set.spec.selector, set.spec.namespace_selector]).to_string();
         let known = self.probes.calls(&name, &selectors);
@@ -82,12 +86,12 @@ impl Injection {
             }
         };
         // Dry runs continue, because they cause the calls that show a valid token again.
-        let asked = if self.asks.lacks_token() {
-            Asked::Unanswered(format!("SidecarSet {name}: {NO_TOKEN}"))
+        let injection_calls = if self.asks.lacks_token() {
+            InjectionCalls::Unanswered(format!("SidecarSet {name}: {NO_TOKEN}"))
         } else {
-            calls.asked()
+            calls.injection_calls()
         };
-        (asked, Some(calls.due_after(sets, Instant::now())))
+        (injection_calls, Some(calls.due_after(sets, Instant::now())))
     }
 
     /// Why the successor of the pod would lack the containers of the SidecarSet.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use berth_kinds::sidecarset::Asked;
+use berth_kinds::sidecarset::InjectionCalls;
 use parking_lot::{Mutex, MutexGuard};
 
 /// How long an answer counts. With many SidecarSets, each adds a second, so that there is one dry
@@ -48,11 +48,11 @@ impl Calls {
         pause.saturating_sub(now.saturating_duration_since(self.at))
     }
 
-    pub(super) fn asked(&self) -> Asked {
+    pub(super) fn injection_calls(&self) -> InjectionCalls {
         match &self.why {
-            None => Asked::Yes,
-            Some(why) if self.failures >= FAILURES => Asked::Unanswered(why.clone()),
-            Some(_) => Asked::Unknown,
+            None => InjectionCalls::Yes,
+            Some(why) if self.failures >= FAILURES => InjectionCalls::Unanswered(why.clone()),
+            Some(_) => InjectionCalls::Unknown,
         }
     }
 }

@@ -75,42 +75,52 @@ fn set_counts_only_once_current_selectors_are_written() {
     };
     let of_db = json!({"matchLabels": {"app": "db"}});
     let asks = Asks {
-        sidecars: Sidecars::new(ask_of(&of(json!({}))), []),
+        sidecars: Sidecars::new(request_of(&of(json!({}))), []),
         ..Asks::default()
     };
     for (what, written, set, expected) in [
-        ("as it was written", Some(&asks), of(json!({})), Asked::Yes),
+        (
+            "as it was written",
+            Some(&asks),
+            of(json!({})),
+            InjectionCalls::Yes,
+        ),
         (
             "other containers",
             Some(&asks),
             of(json!({"/spec/containers": [{"name": "b"}]})),
-            Asked::Yes,
+            InjectionCalls::Yes,
         ),
         (
             "another selector",
             Some(&asks),
             of(json!({"/spec/selector": of_db})),
-            Asked::NotYet,
+            InjectionCalls::NotYet,
         ),
         (
             "a namespaceSelector",
             Some(&asks),
             of(json!({"/spec/namespaceSelector": of_db})),
-            Asked::NotYet,
+            InjectionCalls::NotYet,
         ),
         (
             "another failure policy",
             Some(&asks),
             of(json!({"/metadata/annotations": {FAILURE_POLICY: "Fail"}})),
-            Asked::NotYet,
+            InjectionCalls::NotYet,
         ),
         (
             "paused",
             Some(&asks),
             of(json!({"/spec/injectionStrategy": {"paused": true}})),
-            Asked::NotYet,
+            InjectionCalls::NotYet,
         ),
-        ("nothing is written", None, of(json!({})), Asked::Unknown),
+        (
+            "nothing is written",
+            None,
+            of(json!({})),
+            InjectionCalls::Unknown,
+        ),
     ] {
         let webhook_rules = Arc::<WebhookRules>::default();
         let channel = || watch::channel(written.cloned());
@@ -121,7 +131,7 @@ fn set_counts_only_once_current_selectors_are_written() {
             ..PodWebhook::looked_at(None)
         });
         let injection = Injection::new(webhook_rules, Gates::default(), "kruise-system", "", None);
-        assert_eq!(injection.asked(&set), expected, "{what}");
+        assert_eq!(injection.injection_calls(&set), expected, "{what}");
     }
 }
 

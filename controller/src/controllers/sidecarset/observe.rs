@@ -139,7 +139,7 @@ impl SidecarSetController {
             allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
             reach: Self::reach(&places),
-            asked: injection.asked(&set.0),
+            injection_calls: injection.injection_calls(&set.0),
             fruitless: None,
             turns: self.turns.of(set),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_kinds::sidecarset::{Asked, LeftOut, Reach};
+use berth_kinds::sidecarset::{InjectionCalls, LeftOut, Reach};
 use berth_runtime::Object;
 use berth_workload::objects::namespace::Namespace;
 
@@ -61,7 +61,7 @@ impl SidecarSetController {
         &self,
         context: &Context,
         set: &SidecarSet,
-    ) -> (Asked, Option<String>, Option<Duration>) {
+    ) -> (InjectionCalls, Option<String>, Option<Duration>) {
         let (injection, selectors) = (&context.injection, Compiled::new(set));
         let narrowed = injection.narrowed(set);
         let places = self.places((&selectors, &narrowed), injection);
@@ -78,14 +78,15 @@ impl SidecarSetController {
         let labels = selectors
             .pods()
             .and_then(|selector| narrowed.example(selector));
-        let (asked, again) = injection
+        let (injection_calls, again) = injection
             .probed(&context.client, set, (&names, labels.as_ref()))
             .await;
         let record = set
             .status
             .as_ref()
             .and_then(|status| status.repair.as_ref());
-        let repaired = record.filter(|record| !record.over && asked == Asked::Yes);
+        let repaired =
+            record.filter(|record| !record.over && injection_calls == InjectionCalls::Yes);
         let pod = repaired.and_then(|record| {
             let pod = self.pods.get(&record.namespace, &record.pod)?;
             let is_next = pod.is_active() && pod.metadata.label(SPECIFIED_DELETE).is_none();
@@ -93,11 +94,11 @@ impl SidecarSetController {
         });
         match pod {
             Some(pod) => (
-                asked,
+                injection_calls,
                 injection.fruitless(&context.client, set, &pod).await,
                 again,
             ),
-            None => (asked, None, again),
+            None => (injection_calls, None, again),
         }
     }
 }

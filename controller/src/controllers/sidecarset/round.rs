@@ -35,11 +35,11 @@ impl SidecarSetController {
             Ok(annotations) => annotations,
             Err(failed) => return Next::Retry(failed.to_string()),
         };
-        let (asked, fruitless, again) = self.probed(context, &set.0).await;
+        let (injection_calls, fruitless, again) = self.probed(context, &set.0).await;
         let decided = || {
             let snapshot = Snapshot {
                 annotations,
-                asked,
+                injection_calls,
                 fruitless,
                 ..self.observe(set, &context.injection)
             };
@@ -51,11 +51,12 @@ impl SidecarSetController {
             Ok(decided) => decided,
             Err(next) => return next,
         };
-        let (told, turns) = (Mutex::default(), Mutex::new(None));
+        let (events_to_publish, turns) = (Mutex::default(), Mutex::new(None));
         let status = |outcome: &Outcome| {
             let after = snapshot.turns.after(&snapshot, &plan, outcome, now);
             let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
-            *told.lock() = events(set, &snapshot, &new, pod_events(&after, &plan, outcome));
+            *events_to_publish.lock() =
+                events(set, &snapshot, &new, pod_events(&after, &plan, outcome));
             *turns.lock() = Some(after);
             Some(Some(new))
         };
@@ -69,7 +70,7 @@ impl SidecarSetController {
                 (&set.0.status, status, nothing_is_urgent),
             )
             .await;
-        for (of, event) in told.into_inner() {
+        for (of, event) in events_to_publish.into_inner() {
             let events = Plan {
                 events: vec![event],
                 ..Plan::default()

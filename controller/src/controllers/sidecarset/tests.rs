@@ -1,6 +1,6 @@
 use berth_kinds::sidecarset::{LeftOut, Reach};
 use berth_webhook::PodWebhook;
-use berth_webhook::pods::{Added, SidecarAsk};
+use berth_webhook::pods::{Added, SidecarRequest};
 use berth_workload::feature_gates::Gates;
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ fn pods_excluded_by_others_lack_no_sidecar() {
     ];
     let reads = reads(&[set("log", web(), json!({}))], &namespaces, &pods);
     let selector = serde_json::from_value(json!({"matchLabels": web()})).unwrap();
-    let ask = SidecarAsk {
+    let ask = SidecarRequest {
         name: "log".to_owned(),
         selector,
         namespaces: None,

@@ -29,7 +29,7 @@ const MOST_VALUES: usize = 400;
 
 /// The rule for one SidecarSet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SidecarAsk {
+pub struct SidecarRequest {
     /// Its name.
     pub name: String,
     /// Which pods.
@@ -48,10 +48,10 @@ pub struct Sidecars {
     /// Namespaces whose pods are left alone.
     protected: BTreeSet<String>,
     /// By name of a SidecarSet: a short digest of the rule.
-    asked: BTreeMap<String, String>,
+    digests: BTreeMap<String, String>,
 }
 
-impl SidecarAsk {
+impl SidecarRequest {
     /// A digest. It stays the same as long as the rule asks for the same pods in the same way.
     fn letters(&self) -> String {
         hash(&json!([self.selector, self.namespaces, self.fails_closed]))
@@ -79,7 +79,7 @@ impl Sidecars {
     /// The entries for these rules, except for pods of the protected namespaces. A selector that is
     /// invalid selects nothing.
     pub fn new(
-        asks: impl IntoIterator<Item = SidecarAsk>,
+        requests: impl IntoIterator<Item = SidecarRequest>,
         protected: impl IntoIterator<Item = String>,
     ) -> Self {
         let (mut all, mut bytes) = (
@@ -89,16 +89,16 @@ impl Sidecars {
             },
             0,
         );
-        for ask in asks.into_iter().take(MOST) {
+        for request in requests.into_iter().take(MOST) {
             // An expression that the apiserver refuses would stop the write of all entries.
             let expression =
-                labels::expression(&ask.selector).filter(|text| text.len() <= MOST_BYTES);
+                labels::expression(&request.selector).filter(|text| text.len() <= MOST_BYTES);
             let Some(expression) =
-                expression.filter(|_| ask.namespaces.as_ref().is_none_or(labels::is_sound))
+                expression.filter(|_| request.namespaces.as_ref().is_none_or(labels::is_sound))
             else {
                 continue;
             };
-            let group = (ask.namespaces(), ask.fails_closed);
+            let group = (request.namespaces(), request.fails_closed);
             let is_new = !all.groups.contains_key(&group);
             let more = expression.len() + if is_new { group.0.len() + OF_ENTRY } else { 0 };
             if (is_new && all.groups.len() >= MOST_ENTRIES) || bytes + more > MOST_OF_ALL {
@@ -108,23 +108,23 @@ impl Sidecars {
             all.groups
                 .entry(group)
                 .or_default()
-                .add(&ask.selector, expression);
-            let letters = ask.letters();
-            all.asked.insert(ask.name, letters);
+                .add(&request.selector, expression);
+            let letters = request.letters();
+            all.digests.insert(request.name, letters);
         }
         all
     }
 
     /// Is the webhook called for the pods of this SidecarSet, by its selectors and failure policy
     /// as they are here?
-    pub fn has(&self, ask: &SidecarAsk) -> bool {
-        self.asked.get(&ask.name) == Some(&ask.letters())
+    pub fn has(&self, request: &SidecarRequest) -> bool {
+        self.digests.get(&request.name) == Some(&request.letters())
     }
 
     /// The intersection of the two, by the rules of the same SidecarSets.
     pub(super) fn within(mut self, other: &Self) -> Self {
-        self.asked
-            .retain(|name, letters| other.asked.get(name) == Some(letters));
+        self.digests
+            .retain(|name, letters| other.digests.get(name) == Some(letters));
         self
     }
 

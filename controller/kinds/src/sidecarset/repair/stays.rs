@@ -2,7 +2,7 @@
 
 use berth_workload::objects::pod::Pod;
 
-use super::super::{Asked, Snapshot};
+use super::super::{InjectionCalls, Snapshot};
 use super::audit::Lack;
 use super::how::How;
 use super::lost;
@@ -15,7 +15,7 @@ pub(super) fn held(snapshot: &Snapshot) -> Option<String> {
         Some("it is paused by spec.updateStrategy.paused".to_owned())
     } else if spec.injection_strategy.paused {
         Some("spec.injectionStrategy.paused: another pod would lack the containers, too".to_owned())
-    } else if snapshot.asked != Asked::Yes {
+    } else if snapshot.injection_calls != InjectionCalls::Yes {
         let until = "until the webhook answers a dry run of a pod's creation";
         Some(format!(
             "another pod may lack the containers, too, {until}: see the condition InjectionReady"

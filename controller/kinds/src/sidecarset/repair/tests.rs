@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::names::{HASH, HASH_WITHOUT_IMAGE, REPAIRING};
 use super::super::tests::{pod, snapshot};
-use super::super::{Asked, Snapshot, decide, status};
+use super::super::{InjectionCalls, Snapshot, decide, status};
 use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -237,7 +237,7 @@ fn repair_replaces_only_pods_in_its_scope() {
     }
     let pods = [missed()];
     let overloaded = Snapshot {
-        asked: Asked::NotYet,
+        injection_calls: InjectionCalls::NotYet,
         ..asked("Missed", json!({}), &Value::Null, &pods)
     };
     let (_, status) = round(&overloaded, &Outcome::default());
@@ -378,18 +378,18 @@ fn no_pod_is_replaced_before_the_webhook_answers() {
     let ready =
         json!({"type": "InjectionReady", "status": "True", "reason": "Asked", "message": "m"});
     for (what, calls, status) in [
-        ("too few dry runs failed", Asked::Unknown, "True"),
+        ("too few dry runs failed", InjectionCalls::Unknown, "True"),
         (
             "dry runs fail",
-            Asked::Unanswered("no answer".to_owned()),
+            InjectionCalls::Unanswered("no answer".to_owned()),
             "False",
         ),
-        ("the entry is not written", Asked::NotYet, "False"),
+        ("the entry is not written", InjectionCalls::NotYet, "False"),
     ] {
         let mut before = begun.clone();
         before["conditions"] = json!([ready]);
         let snapshot = Snapshot {
-            asked: calls,
+            injection_calls: calls,
             ..asked("Missed", json!({}), &before, &pods)
         };
         let (done, now) = round(&snapshot, &Outcome::default());

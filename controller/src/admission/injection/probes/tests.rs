@@ -12,18 +12,18 @@ fn call_failure_is_reported_after_three_in_a_row() {
             why,
         }
     };
-    for (failures, asked, pause) in [
-        (0, Asked::Yes, 60),
-        (1, Asked::Unknown, 1),
-        (2, Asked::Unknown, 2),
-        (3, Asked::Unanswered("no".to_owned()), 4),
-        (7, Asked::Unanswered("no".to_owned()), 60),
-        (u32::MAX, Asked::Unanswered("no".to_owned()), 60),
+    for (failures, injection_calls, pause) in [
+        (0, InjectionCalls::Yes, 60),
+        (1, InjectionCalls::Unknown, 1),
+        (2, InjectionCalls::Unknown, 2),
+        (3, InjectionCalls::Unanswered("no".to_owned()), 4),
+        (7, InjectionCalls::Unanswered("no".to_owned()), 60),
+        (u32::MAX, InjectionCalls::Unanswered("no".to_owned()), 60),
     ] {
         let calls = of(failures);
         assert_eq!(
-            (calls.asked(), calls.due_after(1, at).as_secs()),
-            (asked, pause),
+            (calls.injection_calls(), calls.due_after(1, at).as_secs()),
+            (injection_calls, pause),
             "{failures}"
         );
     }

@@ -2,16 +2,16 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::{SidecarAsk, Sidecars};
+use super::super::{SidecarRequest, Sidecars};
 use super::*;
 use crate::endpoint::Endpoint;
 
-fn ask(team: &str, fails_closed: bool) -> SidecarAsk {
+fn ask(team: &str, fails_closed: bool) -> SidecarRequest {
     let labels = |key: &str, value: &str| {
         serde_json::from_value(json!({"matchLabels": {key: value}})).unwrap()
     };
     let namespaces = (!team.is_empty()).then(|| labels("team", team));
-    SidecarAsk {
+    SidecarRequest {
         name: format!("of-{team}"),
         selector: labels("app", "web"),
         namespaces,

@@ -1,9 +1,9 @@
 use super::*;
 use crate::secret_path::handler_path;
 
-fn ask(name: &str, app: &str, fails_closed: bool) -> SidecarAsk {
+fn ask(name: &str, app: &str, fails_closed: bool) -> SidecarRequest {
     let selector = serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap();
-    SidecarAsk {
+    SidecarRequest {
         name: name.to_owned(),
         selector,
         namespaces: None,
@@ -24,7 +24,7 @@ fn protected() -> [String; 1] {
 
 #[test]
 fn sets_with_equal_namespaces_and_policy_share_entry() {
-    let elsewhere = SidecarAsk {
+    let elsewhere = SidecarRequest {
         namespaces: serde_json::from_value(json!({"matchLabels": {"team": "a"}})).unwrap(),
         ..ask("d", "x", false)
     };
@@ -71,7 +71,7 @@ fn entry_with_old_selectors_does_not_serve_the_set() {
     let (before, of_b) = (ask("a", "x", false), ask("b", "x", false));
     let namespaces =
         |team: &str| serde_json::from_value(json!({"matchLabels": {"team": team}})).unwrap();
-    let elsewhere = |team: &str| SidecarAsk {
+    let elsewhere = |team: &str| SidecarRequest {
         namespaces: Some(namespaces(team)),
         ..before.clone()
     };
@@ -122,7 +122,7 @@ fn no_expression_is_too_long() {
     let by_two = |n: usize| {
         let selector =
             json!({"matchLabels": {"app": format!("{n}-{}", "x".repeat(50)), "tier": "web"}});
-        SidecarAsk {
+        SidecarRequest {
             selector: serde_json::from_value(selector).unwrap(),
             ..of(n)
         }

@@ -150,7 +150,7 @@ impl World {
         });
         let mut snapshot = asked("Missed", fields, &self.status, &self.pods);
         if !self.answers {
-            snapshot.asked = Asked::Unanswered("no".to_owned());
+            snapshot.injection_calls = InjectionCalls::Unanswered("no".to_owned());
         }
         snapshot.hashes.hash = format!("h{}", self.image);
         snapshot

@@ -7,7 +7,7 @@ use berth_api::v1beta1::imagepulljob::{ImagePullJob, ImagePullJobStatus};
 use berth_api::v1beta1::nodeimage::ImageTagSpec;
 use berth_workload::images::pull::{Settings, full_name, limits, permitted, settings};
 use berth_workload::objects::node::image::NodeImage;
-use berth_workload::objects::node::image::entry::{self, Ask};
+use berth_workload::objects::node::image::entry::{self, EntryRequest};
 use berth_workload::objects::node::image::room::Full;
 use berth_workload::objects::node::image::{is_requested_by, name, target};
 use berth_workload::objects::resource::{IMAGE_PULL_JOBS, NODE_IMAGES};
@@ -122,7 +122,7 @@ fn end(image: &str, settings: &Settings<'_>, round: &Round<'_>) -> Event {
 }
 
 fn pull(job: &ImagePullJob, settings: &Settings<'_>, node: &NodeImage, now: Timestamp) -> Step {
-    let ask = Ask {
+    let request = EntryRequest {
         image: &settings.image,
         tag: &settings.tag,
         owner: &settings.owner,
@@ -131,7 +131,7 @@ fn pull(job: &ImagePullJob, settings: &Settings<'_>, node: &NodeImage, now: Time
         secrets: &settings.secrets,
         sandbox: settings.sandbox,
     };
-    let patch = entry::ask(node, &ask, now);
+    let patch = entry::ask(node, &request, now);
     let reason = format!(
         "node {} is next to pull {}, tag {}",
         name(node),

@@ -87,7 +87,7 @@ fn snapshot(node: Option<Value>, image: Option<Arc<NodeImage>>) -> Snapshot {
 /// The entry for `app:1` that a job adds.
 fn asked(image: &NodeImage) -> Value {
     let owner = serde_json::from_value(owner("job")).unwrap();
-    let ask = entry::Ask {
+    let request = entry::EntryRequest {
         image: "app",
         tag: "1",
         owner: &owner,
@@ -96,7 +96,7 @@ fn asked(image: &NodeImage) -> Value {
         secrets: &[],
         sandbox: None,
     };
-    entry::ask(image, &ask, now())["spec"]["images"]["app"]["tags"][0].take()
+    entry::ask(image, &request, now())["spec"]["images"]["app"]["tags"][0].take()
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::blocked::{Cause, Grade};
 use crate::feature_gates::Gates;
 use crate::images::pull;
 use crate::objects::node::image::NodeImage;
-use crate::objects::node::image::entry::{self, Ask};
+use crate::objects::node::image::entry::{self, EntryRequest};
 use crate::objects::node::image::room::{PullRequest, room};
 use crate::objects::resource::{CLONE_SETS, DAEMON_SETS, Resource};
 use crate::plan::Refusal;
@@ -124,9 +124,9 @@ pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timesta
     };
     let (image, tag) = (&settings.image, &settings.tag);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
-    let is_asked = entry::find(node, image, tag)
+    let is_requested = entry::find(node, image, tag)
         .is_some_and(|e| e.owner_references.iter().any(|o| entry::is(o, uid)));
-    if is_asked || room(node, &PullRequest::of(job, image, tag)).is_err() {
+    if is_requested || room(node, &PullRequest::of(job, image, tag)).is_err() {
         return;
     }
     let owner = ObjectReference {
@@ -136,9 +136,9 @@ pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timesta
     };
     let name = node.metadata.name.clone();
     let (limits, secrets, policy) = (limits(&name), &settings.secrets, settings.policy);
-    let asked = entry::with_pull(
+    let requested = entry::with_pull(
         node,
-        &Ask {
+        &EntryRequest {
             image,
             tag,
             owner: &owner,
@@ -149,7 +149,7 @@ pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timesta
         },
         now,
     );
-    node.spec.images.insert(image.clone(), asked);
+    node.spec.images.insert(image.clone(), requested);
 }
 
 fn annotation(metadata: &ObjectMeta) -> Option<&str> {

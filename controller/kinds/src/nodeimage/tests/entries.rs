@@ -1,7 +1,7 @@
 //! Entries: their owners, their secrets, and the time of a node.
 
 use berth_api::v1beta1::nodeimage::SandboxConfig;
-use berth_workload::objects::node::image::entry::{Ask, Standing, ask, standing};
+use berth_workload::objects::node::image::entry::{EntryRequest, Standing, ask, standing};
 use jiff::SignedDuration;
 
 use super::*;
@@ -29,7 +29,7 @@ fn after_with(
         timeout_seconds: Some(60),
         ..ImageTagPullPolicy::default()
     };
-    let ask_for = Ask {
+    let request = EntryRequest {
         image: "app",
         tag: "1",
         owner: &owner,
@@ -38,7 +38,7 @@ fn after_with(
         secrets: &secrets,
         sandbox,
     };
-    let patch = ask(&node, &ask_for, now());
+    let patch = ask(&node, &request, now());
     let mut after = json!(node.spec);
     merge(&mut after, &patch["spec"]);
     after["images"]["app"].take()

@@ -29,7 +29,7 @@ const UNENDING: &str =
 
 /// A pull to add to a NodeImage.
 #[derive(Debug, Clone)]
-pub struct Ask<'a> {
+pub struct EntryRequest<'a> {
     /// The image's name, as NodeImages have it.
     pub image: &'a str,
     /// Its tag or digest.
@@ -168,9 +168,9 @@ pub fn is_job(owner: &ObjectReference) -> bool {
 }
 
 /// The merge patch that adds a pull to the node.
-pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
-    let old = node.spec.images.get(ask.image);
-    json!({"spec": {"images": {ask.image: change(old, Some(&with_pull(node, ask, now)))}}})
+pub fn ask(node: &NodeImage, request: &EntryRequest<'_>, now: Timestamp) -> Value {
+    let old = node.spec.images.get(request.image);
+    json!({"spec": {"images": {request.image: change(old, Some(&with_pull(node, request, now)))}}})
 }
 
 /// Namespaces and names of the ImagePullJobs that asked for the NodeImage's pulls.
@@ -191,24 +191,29 @@ pub fn is_requested_by(image: &NodeImage, uid: &str) -> bool {
 }
 
 /// The image in the NodeImage after a pull is added.
-pub fn with_pull(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
-    let mut new = node.spec.images.get(ask.image).cloned().unwrap_or_default();
-    match new.tags.iter_mut().find(|entry| entry.tag == ask.tag) {
-        Some(entry) => join(node, entry, ask, now),
+pub fn with_pull(node: &NodeImage, request: &EntryRequest<'_>, now: Timestamp) -> ImageSpec {
+    let mut new = node
+        .spec
+        .images
+        .get(request.image)
+        .cloned()
+        .unwrap_or_default();
+    match new.tags.iter_mut().find(|entry| entry.tag == request.tag) {
+        Some(entry) => join(node, entry, request, now),
         None => new.tags.push(ImageTagSpec {
-            tag: ask.tag.to_owned(),
+            tag: request.tag.to_owned(),
             created_at: Some(Time(now)),
-            pull_policy: Some(ask.limits.clone()),
-            owner_references: vec![ask.owner.clone()],
+            pull_policy: Some(request.limits.clone()),
+            owner_references: vec![request.owner.clone()],
             // A daemon that has not seen the deletion of an earlier entry must not answer for the
             // new one with the old result.
-            version: any_round(node, ask.image, ask.tag)
+            version: any_round(node, request.image, request.tag)
                 .map_or(0, |status| status.version.saturating_add(1)),
-            image_pull_policy: Some(ask.policy),
-            sandbox_config: ask.sandbox.cloned(),
+            image_pull_policy: Some(request.policy),
+            sandbox_config: request.sandbox.cloned(),
         }),
     }
-    for secret in ask.secrets {
+    for secret in request.secrets {
         if !new
             .pull_secrets
             .iter()
@@ -237,16 +242,17 @@ pub fn added(node: &NodeImage, new: &NodeImage) -> Option<Value> {
 
 /// Adds an owner to a pull. A pull that is under way serves the new owner, too, unless its policy
 /// is `Always`; otherwise another round begins.
-fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestamp) {
-    let begins_anew = is_over(node, ask.image, entry);
+fn join(node: &NodeImage, entry: &mut ImageTagSpec, request: &EntryRequest<'_>, now: Timestamp) {
+    let begins_anew = is_over(node, request.image, entry);
     if begins_anew {
         // A pull that is under way keeps its sandbox configuration, even if it has none.
-        entry.sandbox_config = ask.sandbox.cloned();
+        entry.sandbox_config = request.sandbox.cloned();
     }
-    if begins_anew || ask.policy == ImagePullPolicy::Always {
-        let answered = any_round(node, ask.image, ask.tag).map_or(0, |status| status.version);
+    if begins_anew || request.policy == ImagePullPolicy::Always {
+        let answered =
+            any_round(node, request.image, request.tag).map_or(0, |status| status.version);
         entry.version = entry.version.max(answered).saturating_add(1);
-        entry.image_pull_policy = Some(ask.policy);
+        entry.image_pull_policy = Some(request.policy);
     }
     if entry.owner_references.is_empty() {
         // A user added the entry by hand. It must stay when the new owner leaves, so that it gets a
@@ -259,11 +265,11 @@ fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestam
             ..ObjectReference::default()
         });
     }
-    entry.owner_references.push(ask.owner.clone());
+    entry.owner_references.push(request.owner.clone());
     entry.created_at = Some(Time(now));
     entry.pull_policy = Some(widest(
         &entry.pull_policy.take().unwrap_or_default(),
-        &ask.limits,
+        &request.limits,
     ));
 }
 

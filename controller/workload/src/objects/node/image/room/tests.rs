@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::objects::node::image::entry::{Ask, ask};
+use crate::objects::node::image::entry::{EntryRequest, ask};
 use json_patch::merge;
 
 /// A node, and what jobs of namespaces put on it.
@@ -50,7 +50,7 @@ impl Node {
             job.spec.template.image_pull_policy,
             job.spec.template.sandbox_config.as_ref(),
         );
-        let request = Ask {
+        let request = EntryRequest {
             image,
             tag,
             owner: &owner,

@@ -10,7 +10,7 @@ use berth_api::v1beta1::podunavailablebudget::{
 };
 use berth_api::weight::{Limits, without_managed_fields};
 use berth_runtime::{Key, Resource};
-use berth_workload::budget::federation::{Brings, Origin, Shared, Told};
+use berth_workload::budget::federation::{Brings, MemberReport, Origin, Shared};
 use berth_workload::budget::judge::Account;
 use berth_workload::budget::target::may_be_of;
 use berth_workload::budget::{Fault, Rules, floor};
@@ -136,7 +136,10 @@ impl Budget {
 
     /// The part of the leader's status about each member. Only members in this cluster have numbers
     /// that count.
-    pub(in crate::budgets) fn told(&self, is_here: impl Fn(&Member) -> bool) -> Vec<Told> {
+    pub(in crate::budgets) fn member_reports(
+        &self,
+        is_here: impl Fn(&Member) -> bool,
+    ) -> Vec<MemberReport> {
         let Self::Distributed(budget) = self else {
             return Vec::new();
         };
@@ -146,36 +149,36 @@ impl Budget {
             .as_ref()
             .map_or(&[][..], |status| &status.federated_statuses);
         let number = |number: i32| usize::try_from(number).unwrap_or(0);
-        let told = members.iter().enumerate().map(|(at, member)| {
+        let reports = members.iter().enumerate().map(|(at, member)| {
             let is_beside = |(other, one): (usize, &Member)| {
                 other != at && is_here(one) && one.namespace == member.namespace
             };
             let may_share =
                 own == Some(&member.namespace) || members.iter().enumerate().any(is_beside);
-            let Some(told) = statuses.iter().find(|told| told.is_of(member)) else {
-                return Told {
+            let Some(status) = statuses.iter().find(|status| status.is_of(member)) else {
+                return MemberReport {
                     may_share,
-                    ..Told::default()
+                    ..MemberReport::default()
                 };
             };
             let brought = Brings {
-                healthy: number(told.healthy),
-                expected: number(told.expected),
+                healthy: number(status.healthy),
+                expected: number(status.expected),
             };
-            Told {
+            MemberReport {
                 shared: Shared {
-                    pods: number(told.shared),
-                    expected: number(told.shared_expected),
+                    pods: number(status.shared),
+                    expected: number(status.shared_expected),
                 },
                 origin: Origin {
-                    uid: told.uid.clone(),
-                    generation: told.generation,
+                    uid: status.uid.clone(),
+                    generation: status.generation,
                 },
-                brought: told.reachable.then_some(brought),
+                brought: status.reachable.then_some(brought),
                 may_share,
             }
         });
-        told.collect()
+        reports.collect()
     }
 
     /// Whether a member entry of a budget in this cluster means this budget.

@@ -12,7 +12,7 @@ use berth_workload::budget::count::is_available;
 use berth_workload::budget::drain::{
     self, Drain, EvictionDecision, Other, Place, Remainder, Resident,
 };
-use berth_workload::budget::federation::{Shared, Told};
+use berth_workload::budget::federation::{MemberReport, Shared};
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::surge::Instead;
 use berth_workload::budget::webhook_calls::WebhookCalls;
@@ -97,30 +97,32 @@ impl PodBudgets {
         all: &[Budget],
         natives: &[NativeBudget],
     ) -> Result<Vec<Other>, NotYet> {
-        let told = budget.told(|member| !self.federation.clusters.has(member));
+        let reports = budget.member_reports(|member| !self.federation.clusters.has(member));
         let read = self
             .others(budget)
             .await?
             .into_iter()
-            .zip(told)
+            .zip(reports)
             .zip(budget.federation());
-        let others = read.map(|((brings, Told { shared, .. }), member)| match budget {
-            Budget::Distributed(budget) if self.federation.clusters.has(member) => Other {
-                brings: reported(budget, member).brings,
-                shared: Shared::default(),
-                place: None,
+        let others = read.map(
+            |((brings, MemberReport { shared, .. }), member)| match budget {
+                Budget::Distributed(budget) if self.federation.clusters.has(member) => Other {
+                    brings: reported(budget, member).brings,
+                    shared: Shared::default(),
+                    place: None,
+                },
+                _ if budget.metadata().namespace.as_ref() == Some(&member.namespace) => Other {
+                    brings,
+                    shared,
+                    place: place(member, all, natives),
+                },
+                _ => Other {
+                    brings,
+                    shared,
+                    place: None,
+                },
             },
-            _ if budget.metadata().namespace.as_ref() == Some(&member.namespace) => Other {
-                brings,
-                shared,
-                place: place(member, all, natives),
-            },
-            _ => Other {
-                brings,
-                shared,
-                place: None,
-            },
-        });
+        );
         Ok(others.collect())
     }
 }

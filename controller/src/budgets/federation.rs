@@ -10,7 +10,7 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_kinds::distributedpoddisruptionbudget::Other;
 use berth_runtime::Key;
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Told};
+use berth_workload::budget::federation::{Brings, MemberReport, Origin, Shared, Silence};
 use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::objects::resource::{
     DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
@@ -171,14 +171,14 @@ impl PodBudgets {
     fn together(&self, budget: &Budget, alone: &[Alone]) -> Vec<Result<Brings, Silence>> {
         let members = budget.federation();
         let is_here = |member: &Member| !self.federation.clusters.has(member);
-        let bring = |((one, member), told): ((&Alone, &Member), Told)| match &one.brings {
-            Ok(brings) if is_here(member) => told.bring(&one.origin, *brings),
+        let bring = |((one, member), report): ((&Alone, &Member), MemberReport)| match &one.brings {
+            Ok(brings) if is_here(member) => report.bring(&one.origin, *brings),
             as_read => as_read.clone(),
         };
         let mut all: Vec<_> = alone
             .iter()
             .zip(members)
-            .zip(budget.told(is_here))
+            .zip(budget.member_reports(is_here))
             .map(bring)
             .collect();
         let brought = all.iter_mut().zip(alone).zip(members);
@@ -213,27 +213,27 @@ fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
 /// The state of a member in another cluster, by the status that the running controller wrote.
 /// `explain` calls no other cluster.
 pub(crate) fn reported(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
-    let told = budget
+    let status = budget
         .status
         .iter()
         .flat_map(|status| &status.federated_statuses)
-        .find(|told| told.is_of(member));
+        .find(|status| status.is_of(member));
     let number = |number: i32| usize::try_from(number).unwrap_or(0);
-    let brings = match told {
+    let brings = match status {
         None => Err(Silence::of("was not asked yet")),
-        Some(told) if told.reachable => Ok(Brings {
-            healthy: number(told.healthy),
-            expected: number(told.expected),
+        Some(status) if status.reachable => Ok(Brings {
+            healthy: number(status.healthy),
+            expected: number(status.expected),
         }),
-        Some(told) => Err(Silence {
-            why: told.message.clone(),
-            keeps: number(told.healthy),
+        Some(status) => Err(Silence {
+            why: status.message.clone(),
+            keeps: number(status.healthy),
         }),
     };
-    let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
-    let shared = told.map(|told| Shared {
-        pods: number(told.shared),
-        expected: number(told.shared_expected),
+    let kind = status.and_then(|status| serde_json::from_value(json!(status.kind)).ok());
+    let shared = status.map(|status| Shared {
+        pods: number(status.shared),
+        expected: number(status.shared_expected),
     });
     Other {
         kind,

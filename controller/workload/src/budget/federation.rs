@@ -52,7 +52,7 @@ impl Silence {
 const NOT_COUNTED: &str = "has not counted its pods since it was made or changed";
 const NO_TOTAL: &str =
     "does not know how many pods are expected: set spec.protectTotalReplicas there";
-const NOT_TOLD: &str = "was made or changed a moment ago, and which of its pods are counted already is not told yet: try again";
+const NOT_REPORTED: &str = "was made or changed a moment ago, and which of its pods are counted already is not told yet: try again";
 
 fn number(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
@@ -194,7 +194,7 @@ impl Origin {
 
 /// The leader's last report on a budget in this cluster that another budget names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct MemberReport {
     /// How many of its pods another budget already contributes.
     pub shared: Shared,
     /// The budget of the report. Empty if an older build wrote the report.
@@ -205,7 +205,7 @@ pub struct Told {
     pub may_share: bool,
 }
 
-impl Told {
+impl MemberReport {
     /// The contribution of a budget that has these pods now. If another budget may hold the same
     /// pods, at most the reported contribution: only the leader knows whether newly counted pods
     /// are counted elsewhere.
@@ -221,7 +221,7 @@ impl Told {
         let brought = self
             .brought
             .filter(|_| is_it)
-            .ok_or_else(|| Silence::of(NOT_TOLD))?;
+            .ok_or_else(|| Silence::of(NOT_REPORTED))?;
         Ok(now.at_most(brought))
     }
 }

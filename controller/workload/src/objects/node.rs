@@ -12,7 +12,7 @@ use crate::objects::pod::{Metadata, Word};
 
 /// A node, with the fields that decisions read. The feed decodes watch events directly into it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(from = "Told")]
+#[serde(from = "ReportedNode")]
 pub struct Node {
     /// Name, uid, labels.
     pub metadata: Metadata,
@@ -87,7 +87,7 @@ impl Node {
 
 /// A node as the apiserver sends it.
 #[derive(Deserialize)]
-struct Told {
+struct ReportedNode {
     metadata: Metadata,
     #[serde(default)]
     spec: Option<Spec>,
@@ -116,14 +116,14 @@ struct Condition {
     status: String,
 }
 
-impl From<Told> for Node {
-    fn from(told: Told) -> Self {
+impl From<ReportedNode> for Node {
+    fn from(reported: ReportedNode) -> Self {
         let (spec, status) = (
-            told.spec.unwrap_or_default(),
-            told.status.unwrap_or_default(),
+            reported.spec.unwrap_or_default(),
+            reported.status.unwrap_or_default(),
         );
         Self {
-            metadata: told.metadata,
+            metadata: reported.metadata,
             ready: status
                 .conditions
                 .iter()

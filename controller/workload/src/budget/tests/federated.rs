@@ -19,7 +19,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 use serde_json::json;
 
 use crate::budget::expected::{Together, Wanted};
-use crate::budget::federation::{Brings, Origin, Shared, Silence, Told, Whole};
+use crate::budget::federation::{Brings, MemberReport, Origin, Shared, Silence, Whole};
 use crate::budget::ledger::{LedgerDecision, Request, draw, set_numbers, stands, withdraw};
 use crate::budget::{Amount, Rules, floor};
 use berth_api::IntOrString;
@@ -620,7 +620,7 @@ fn wrong_report_of_cluster_allows_a_bounded_number() {
     let min = |amount| Amount::MinAvailable(IntOrString::Int(amount));
     let half = Amount::MinAvailable(IntOrString::String("50%".to_owned()));
     let huge = usize::try_from(i32::MAX).unwrap();
-    for (amount, told, floor, expected) in [
+    for (amount, reported, floor, expected) in [
         // Surplus pods and scaled workloads there free no pod here.
         (max(1), (3, 3), 0, 1),
         (max(1), (100, 3), 0, 1),
@@ -636,14 +636,14 @@ fn wrong_report_of_cluster_allows_a_bounded_number() {
         (half.clone(), (100, 100), 0, 5),
         (half, (100, 100), 4, 1),
     ] {
-        let (healthy, pods) = told;
+        let (healthy, pods) = reported;
         let other = Brings {
             healthy,
             expected: pods,
         }
         .without_surplus();
         let whole = Whole::of(&amount, (5, floor), &[Ok(other)]).unwrap();
-        assert_eq!(whole.allowed(5), expected, "{amount:?} {told:?} {floor}");
+        assert_eq!(whole.allowed(5), expected, "{amount:?} {reported:?} {floor}");
     }
 }
 
@@ -653,7 +653,7 @@ fn shared_budget_contributes_at_most_what_it_reported() {
         uid: uid.to_owned(),
         generation,
     };
-    let told = |may_share: bool, shared: usize, brought: Option<(usize, usize)>| Told {
+    let report = |may_share: bool, shared: usize, brought: Option<(usize, usize)>| MemberReport {
         shared: Shared {
             pods: shared,
             expected: shared,
@@ -662,63 +662,63 @@ fn shared_budget_contributes_at_most_what_it_reported() {
         brought: brought.map(|(healthy, expected)| Brings { healthy, expected }),
         may_share,
     };
-    let before = || Told {
+    let before = || MemberReport {
         origin: Origin::default(),
-        ..told(true, 0, Some((1, 2)))
+        ..report(true, 0, Some((1, 2)))
     };
-    for (what, told, of, now, expected) in [
+    for (what, report, of, now, expected) in [
         (
             "no other budget may hold them",
-            told(false, 0, None),
+            report(false, 0, None),
             origin("b", 1),
             (3, 3),
             Some((3, 3)),
         ),
         (
             "what it has counted since is not reported",
-            told(true, 0, Some((0, 3))),
+            report(true, 0, Some((0, 3))),
             origin("b", 1),
             (3, 3),
             Some((0, 3)),
         ),
         (
             "it has granted one",
-            told(true, 1, Some((3, 3))),
+            report(true, 1, Some((3, 3))),
             origin("b", 1),
             (3, 4),
             Some((2, 3)),
         ),
         (
             "it expects fewer",
-            told(true, 1, Some((2, 4))),
+            report(true, 1, Some((2, 4))),
             origin("b", 1),
             (3, 2),
             Some((2, 4)),
         ),
         (
             "it expects more",
-            told(true, 1, Some((2, 2))),
+            report(true, 1, Some((2, 2))),
             origin("b", 1),
             (3, 5),
             Some((2, 4)),
         ),
         (
             "its pods were unknown",
-            told(true, 0, None),
+            report(true, 0, None),
             origin("b", 1),
             (3, 3),
             None,
         ),
         (
             "it was made again",
-            told(true, 0, Some((3, 3))),
+            report(true, 0, Some((3, 3))),
             origin("c", 1),
             (3, 3),
             None,
         ),
         (
             "it has another spec",
-            told(true, 0, Some((3, 3))),
+            report(true, 0, Some((3, 3))),
             origin("b", 2),
             (3, 3),
             None,
@@ -731,7 +731,7 @@ fn shared_budget_contributes_at_most_what_it_reported() {
             Some((1, 3)),
         ),
     ] {
-        let brings = told
+        let brings = report
             .bring(
                 &of,
                 Brings {

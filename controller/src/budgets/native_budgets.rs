@@ -8,7 +8,7 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_runtime::Object;
 use berth_runtime::client;
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::child::{Keeper, Without, keeps};
+use berth_workload::budget::child::{Candidate, Without, keeps};
 use berth_workload::budget::native::{NativeBudget, RefusedNatively, refused, review_evictions};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
@@ -43,16 +43,16 @@ impl PodBudgets {
         let all: Vec<_> = self
             .in_namespace(namespace)
             .iter()
-            .filter_map(|other| self.keeper(other))
+            .filter_map(|other| self.candidate(other))
             .collect();
-        let Some(me) = all.iter().find(|keeper| keeper.uid == uid) else {
+        let Some(me) = all.iter().find(|candidate| candidate.uid == uid) else {
             return Err(Without::NotRequested);
         };
         let natives: Vec<_> = natives.iter().map(|native| &*native.0).collect();
         keeps(me, &all, &natives)
     }
 
-    fn keeper(&self, budget: &Budget) -> Option<Keeper> {
+    fn candidate(&self, budget: &Budget) -> Option<Candidate> {
         let metadata = budget.metadata();
         let asks = match budget {
             Budget::Distributed(_) => true,
@@ -65,7 +65,7 @@ impl PodBudgets {
             .map(|time| time.0.to_string())
             .unwrap_or_default();
         let key = budget.key();
-        Some(Keeper {
+        Some(Candidate {
             since: (made, key.resource.kind, key.key.name.to_string()),
             selector,
             uid: metadata.uid.clone().unwrap_or_default(),

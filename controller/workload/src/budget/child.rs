@@ -16,7 +16,7 @@ use crate::plan::{Action, IfExists, Step, Target};
 
 /// A budget of Berth that asks for a native budget.
 #[derive(Debug, Clone)]
-pub struct Keeper {
+pub struct Candidate {
     /// Its creation time, kind and name. The oldest budget comes first.
     pub since: (String, &'static str, String),
     /// The pods that it holds.
@@ -83,11 +83,12 @@ pub fn kept_condition(keeps: &Result<(), Without>, name: &str, now: Timestamp) -
 ///
 /// # Errors
 /// The reason why it keeps none.
-pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(), Without> {
+pub fn keeps(me: &Candidate, all: &[Candidate], natives: &[&NativeBudget]) -> Result<(), Without> {
     let is_mine = |native: &NativeBudget| controller(native) == Some(me.uid.as_str());
     let is_ours = |native: &NativeBudget| {
         let uid = controller(native);
-        all.iter().any(|keeper| uid == Some(keeper.uid.as_str()))
+        all.iter()
+            .any(|candidate| uid == Some(candidate.uid.as_str()))
     };
     if let Some(native) = natives
         .iter()
@@ -96,8 +97,9 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
     {
         return Err(Without::Taken);
     }
-    let overlaps_foreign =
-        |keeper: &Keeper| overlapping(keeper, natives.iter().filter(|native| !is_ours(native)));
+    let overlaps_foreign = |candidate: &Candidate| {
+        overlapping(candidate, natives.iter().filter(|native| !is_ours(native)))
+    };
     if let Some(other) = overlaps_foreign(me) {
         return Err(Without::Overlaps(other));
     }
@@ -105,21 +107,21 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
     // budget keeps none.
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by(|one, other| one.since.cmp(&other.since));
-    let mut keeping: Vec<&Keeper> = Vec::new();
-    for keeper in sorted {
+    let mut keeping: Vec<&Candidate> = Vec::new();
+    for candidate in sorted {
         let before = keeping
             .iter()
-            .find(|before| !before.selector.excludes(&keeper.selector));
+            .find(|before| !before.selector.excludes(&candidate.selector));
         match before {
-            Some(before) if keeper.uid == me.uid => {
+            Some(before) if candidate.uid == me.uid => {
                 return Err(Without::Overlaps(format!(
                     "{} {}",
                     before.since.1, before.since.2
                 )));
             }
             Some(_) => {}
-            None if keeper.uid == me.uid => break,
-            None if overlaps_foreign(keeper).is_none() => keeping.push(keeper),
+            None if candidate.uid == me.uid => break,
+            None if overlaps_foreign(candidate).is_none() => keeping.push(candidate),
             None => {}
         }
     }
@@ -130,13 +132,13 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
 
 /// The first native budget that may select the same pods, as messages name it.
 fn overlapping<'a>(
-    keeper: &Keeper,
+    candidate: &Candidate,
     mut natives: impl Iterator<Item = &'a &'a NativeBudget>,
 ) -> Option<String> {
     let other = natives.find(|native| {
         native
             .selector()
-            .is_some_and(|other| !keeper.selector.excludes(&other))
+            .is_some_and(|other| !candidate.selector.excludes(&other))
     })?;
     Some(format!("PodDisruptionBudget {}", other.metadata.name))
 }

@@ -643,7 +643,11 @@ fn wrong_report_of_cluster_allows_a_bounded_number() {
         }
         .without_surplus();
         let whole = Whole::of(&amount, (5, floor), &[Ok(other)]).unwrap();
-        assert_eq!(whole.allowed(5), expected, "{amount:?} {reported:?} {floor}");
+        assert_eq!(
+            whole.allowed(5),
+            expected,
+            "{amount:?} {reported:?} {floor}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
-use crate::budget::child::{self, Keeper, Wanted, Without, keeps};
+use crate::budget::child::{self, Candidate, Wanted, Without, keeps};
 use crate::budget::native::NativeBudget;
 use crate::objects::resource::POD_UNAVAILABLE_BUDGETS;
 use crate::objects::selector::Selector;
@@ -13,8 +13,8 @@ fn selector(labels: &Value) -> Selector {
     Selector::new(&serde_json::from_value(json!({"matchLabels": labels})).unwrap()).unwrap()
 }
 
-fn keeper(made: &str, name: &str, labels: &Value) -> Keeper {
-    Keeper {
+fn candidate(made: &str, name: &str, labels: &Value) -> Candidate {
+    Candidate {
         since: (
             made.to_owned(),
             "DistributedPodDisruptionBudget",
@@ -36,12 +36,12 @@ fn native(name: &str, labels: &Value, owner: Option<&str>) -> NativeBudget {
 }
 
 /// Whether each of these keeps a native one, by name.
-fn keeper_names(all: &[Keeper], natives: &[NativeBudget]) -> Vec<String> {
+fn names_of_kept(all: &[Candidate], natives: &[NativeBudget]) -> Vec<String> {
     let natives: Vec<_> = natives.iter().collect();
     let kept = all
         .iter()
-        .filter(|keeper| keeps(keeper, all, &natives).is_ok());
-    kept.map(|keeper| keeper.since.2.clone()).collect()
+        .filter(|candidate| keeps(candidate, all, &natives).is_ok());
+    kept.map(|candidate| candidate.since.2.clone()).collect()
 }
 
 #[test]
@@ -51,23 +51,23 @@ fn oldest_overlapping_budget_keeps_a_native_one() {
         json!({"app": "db"}),
         json!({"tier": "front"}),
     );
-    let apart = [keeper("1", "a", &web), keeper("2", "b", &db)];
-    assert_eq!(keeper_names(&apart, &[]), ["a", "b"]);
-    let beside = [keeper("2", "a", &web), keeper("1", "b", &tier)];
-    assert_eq!(keeper_names(&beside, &[]), ["b"]);
+    let apart = [candidate("1", "a", &web), candidate("2", "b", &db)];
+    assert_eq!(names_of_kept(&apart, &[]), ["a", "b"]);
+    let beside = [candidate("2", "a", &web), candidate("1", "b", &tier)];
+    assert_eq!(names_of_kept(&beside, &[]), ["b"]);
     // The first excludes the second, so that the second cannot exclude the third.
     let chain = [
-        keeper("1", "a", &json!({"app": "web"})),
-        keeper("2", "b", &tier),
-        keeper("3", "c", &json!({"app": "db"})),
+        candidate("1", "a", &json!({"app": "web"})),
+        candidate("2", "b", &tier),
+        candidate("3", "c", &json!({"app": "db"})),
     ];
-    assert_eq!(keeper_names(&chain, &[]), ["a", "c"]);
+    assert_eq!(names_of_kept(&chain, &[]), ["a", "c"]);
 }
 
 #[test]
 fn foreign_native_budget_prevents_an_own_one() {
     let (web, tier) = (json!({"app": "web"}), json!({"tier": "front"}));
-    let all = [keeper("1", "a", &web)];
+    let all = [candidate("1", "a", &web)];
     let others = native("other", &tier, None);
     let taken = native("a", &json!({"app": "db"}), None);
     assert_eq!(
@@ -78,10 +78,10 @@ fn foreign_native_budget_prevents_an_own_one() {
     let own = native("a", &web, Some("a"));
     assert_eq!(keeps(&all[0], &all, &[&own]), Ok(()));
     // A native budget that must be deleted delays the next one.
-    let both = [keeper("1", "a", &web), keeper("2", "b", &tier)];
+    let both = [candidate("1", "a", &web), candidate("2", "b", &tier)];
     let late = native("b", &tier, Some("b"));
     assert!(keeps(&both[0], &both, &[&late]).is_err());
-    assert_eq!(keeper_names(&both, &[]), ["a"]);
+    assert_eq!(names_of_kept(&both, &[]), ["a"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailab
 use berth_runtime::client;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::judge::Decision;
-use berth_workload::budget::ledger::{Request, ask_replacement, is_dated, withdraw};
+use berth_workload::budget::ledger::{Request, ask_replacement, is_dated, release};
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::budgets::ledger_queue::queued::{Queued, QueuedRequest, Return, Waiting};
+use crate::budgets::ledger_queue::queued::{Queued, QueuedRequest, Release, Waiting};
 use crate::budgets::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 /// How often a ledger is read again after another writer changed it meanwhile.
@@ -44,7 +44,7 @@ impl PodBudgets {
             pod: pod.clone(),
             is_dry_run,
         };
-        self.enqueue(key, Queued::Draw(Waiting { queued, answer }));
+        self.enqueue(key, Queued::Reserve(Waiting { queued, answer }));
         answered.await.unwrap_or(Err(UNREAD))
     }
 
@@ -62,18 +62,18 @@ impl PodBudgets {
         // wait.
         tokio::spawn(async move {
             while let Some(all) = this.ledgers.queue.next(&key) {
-                let (mut draws, mut returns) = (Vec::new(), Vec::new());
+                let (mut reservations, mut releases) = (Vec::new(), Vec::new());
                 for standing in all {
                     match standing {
-                        Queued::Draw(waiting) => draws.push(waiting),
-                        Queued::Return(given) => returns.push(given),
+                        Queued::Reserve(waiting) => reservations.push(waiting),
+                        Queued::Release(given) => releases.push(given),
                     }
                 }
-                if !returns.is_empty() {
-                    this.release_all(&key, returns).await;
+                if !releases.is_empty() {
+                    this.release_all(&key, releases).await;
                 }
-                if !draws.is_empty() {
-                    this.decide(&key, draws).await;
+                if !reservations.is_empty() {
+                    this.decide(&key, reservations).await;
                 }
             }
         });
@@ -155,7 +155,7 @@ impl PodBudgets {
                 }
             }
             let began = Instant::now();
-            if !decided.is_drawn || self.write(key, &budget, &account.status).await? {
+            if !decided.is_reserved || self.write(key, &budget, &account.status).await? {
                 self.ledgers
                     .recent
                     .note(key, requests.iter().zip(&decided.decisions), began);
@@ -220,29 +220,29 @@ impl PodBudgets {
 
     /// Releases the reservation of a request that another budget refused. A reservation that is not
     /// released expires.
-    pub(in crate::budgets) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
+    pub(in crate::budgets) async fn release_one(&self, key: &BudgetKey, request: &Request) {
         let (request, (done, is_done)) = (request.clone(), oneshot::channel());
-        self.enqueue(key, Queued::Return(Return { request, done }));
+        self.enqueue(key, Queued::Release(Release { request, done }));
         // An error means that no task works on the queue any more.
         let _ = is_done.await;
     }
 
     /// Releases reservations in one write. A rollout that another budget refuses releases one for
     /// each pod.
-    async fn release_all(&self, key: &BudgetKey, returns: Vec<Return>) {
+    async fn release_all(&self, key: &BudgetKey, releases: Vec<Release>) {
         for _ in 0..TRIES {
             let Ok(Some(budget)) = self.read(key).await else {
                 break;
             };
             let mut account = budget.account();
-            returns
+            releases
                 .iter()
-                .for_each(|one| withdraw(&mut account, &one.request));
+                .for_each(|one| release(&mut account, &one.request));
             if !matches!(self.write(key, &budget, &account).await, Ok(false)) {
                 break;
             }
         }
-        for Return { done, .. } in returns {
+        for Release { done, .. } in releases {
             // An error means that the caller no longer waits.
             let _ = done.send(());
         }

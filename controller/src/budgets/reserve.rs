@@ -100,18 +100,18 @@ impl PodBudgets {
         request: &Request,
         is_dry_run: bool,
     ) -> Result<Together, NotYet> {
-        let mut drawn = Vec::new();
+        let mut reserved = Vec::new();
         let refused = self
-            .reserve_in_turn(holding, pod, request, is_dry_run, &mut drawn)
+            .reserve_in_turn(holding, pod, request, is_dry_run, &mut reserved)
             .await;
         let together = match refused {
-            Ok(None) => self.confirm_each(&drawn).await,
+            Ok(None) => self.confirm_each(&reserved).await,
             Ok(Some(refusal)) => Ok(Together::Refused(refusal)),
             Err(not_yet) => Err(not_yet),
         };
         // If it is unknown whether a reservation was written, it expires.
         if !matches!(together, Ok(Together::Granted)) {
-            self.release(drawn).await;
+            self.release(reserved).await;
         }
         together
     }
@@ -123,7 +123,7 @@ impl PodBudgets {
         pod: &Arc<Pod>,
         request: &Request,
         is_dry_run: bool,
-        drawn: &mut Vec<(&'a BudgetKey, Request)>,
+        reserved: &mut Vec<(&'a BudgetKey, Request)>,
     ) -> Result<Option<Refusal>, NotYet> {
         for key in holding {
             let grant =
@@ -138,12 +138,12 @@ impl PodBudgets {
                 // A dry run writes nothing, so there is nothing to release or to confirm.
                 Decision::Reserved | Decision::Passed(_) if is_dry_run => continue,
                 Decision::Reserved => {
-                    drawn.push((key, request));
+                    reserved.push((key, request));
                     continue;
                 }
                 Decision::Passed(shortage) => {
                     self.tell_of_passing(pod, &request, &shortage);
-                    drawn.push((key, request));
+                    reserved.push((key, request));
                     continue;
                 }
                 Decision::Refused(_) | Decision::UsedUp(_)
@@ -153,7 +153,7 @@ impl PodBudgets {
                 }
                 Decision::Refused(message) => message,
                 Decision::UsedUp(message) => {
-                    self.release(std::mem::take(drawn)).await;
+                    self.release(std::mem::take(reserved)).await;
                     let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
                     let first = if is_eviction {
                         self.replaced_first(pod, key, &request, &message).await
@@ -173,8 +173,8 @@ impl PodBudgets {
 
     /// Reads the budgets again after all reservations: of two reservations that exclude each other,
     /// one sees the other.
-    async fn confirm_each(&self, drawn: &[(&BudgetKey, Request)]) -> Result<Together, NotYet> {
-        let confirmed = drawn
+    async fn confirm_each(&self, reserved: &[(&BudgetKey, Request)]) -> Result<Together, NotYet> {
+        let confirmed = reserved
             .iter()
             .filter(|(_, request)| request.grant.is_some() && !request.passes);
         for (key, request) in confirmed {
@@ -224,9 +224,9 @@ impl PodBudgets {
     }
 
     /// Releases the reservations of a request that is refused.
-    async fn release(&self, drawn: Vec<(&BudgetKey, Request)>) {
-        for (key, request) in drawn {
-            self.withdraw(key, &request).await;
+    async fn release(&self, reserved: Vec<(&BudgetKey, Request)>) {
+        for (key, request) in reserved {
+            self.release_one(key, &request).await;
         }
     }
 }

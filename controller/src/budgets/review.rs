@@ -122,21 +122,23 @@ impl PodBudgets {
             Change::Evict => self.refused_natively(stores, pod).await?,
             _ => None,
         };
-        let draw = async |is_dry_run| {
+        let reserve = async |is_dry_run| {
             let refusal = self.reserve(pod, holding, request, is_dry_run).await?;
             Ok(refusal.map(|refusal| refusal.message))
         };
         match refused {
             // A native budget that we maintain gives the same answer as its budget, now or a moment
             // later; the budget's message has more details.
-            Some(refused) if refused.is_ours && !request.passes && draw(true).await?.is_some() => {
-                draw(disruption.is_dry_run).await
+            Some(refused)
+                if refused.is_ours && !request.passes && reserve(true).await?.is_some() =>
+            {
+                reserve(disruption.is_dry_run).await
             }
             // Nothing is reserved for a request that the apiserver refuses itself, or for an
             // eviction that names no pod.
             Some(_) if request.passes => Ok(None),
             Some(refused) => Ok(Some(refused.message)),
-            None => draw(disruption.is_dry_run).await,
+            None => reserve(disruption.is_dry_run).await,
         }
     }
 
@@ -225,7 +227,7 @@ impl PodBudgets {
 }
 
 impl Budgets for PodBudgets {
-    fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
+    fn reserve_for(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
         self.review(disruption).boxed()
     }
 

@@ -112,7 +112,7 @@ impl PodBudgets {
         if !self.until_read().await {
             return Some(UNREAD.to_string());
         }
-        let drawn = async {
+        let reserved = async {
             let holding = self.holding(&pod.metadata).await?;
             if holding.is_free() {
                 return Ok(None);
@@ -130,7 +130,7 @@ impl PodBudgets {
             self.reserve_unless_refused(pod, &holding, &request, owner)
                 .await
         };
-        let refusal = drawn
+        let refusal = reserved
             .await
             .unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string().into()));
         refusal.map(|refusal| self.waits(owner, refusal))
@@ -195,7 +195,7 @@ impl PodBudgets {
         (operation, container_ids): (ProtectedOperation, Vec<String>),
         owner: &Owner,
     ) -> Option<(String, Failure)> {
-        let drawn = async {
+        let reserved = async {
             let unseen = unseen
                 .get(&pod.metadata.namespace)
                 .cloned()
@@ -212,7 +212,7 @@ impl PodBudgets {
             self.reserve_unless_refused(&pod, &holding, &request, owner)
                 .await
         };
-        let refusal = match drawn.await {
+        let refusal = match reserved.await {
             Ok(refusal) => self.waits(owner, refusal?),
             Err(not_yet) => not_yet.to_string(),
         };

@@ -17,7 +17,7 @@ use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown, View};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence};
 use berth_workload::budget::floor::promised;
-use berth_workload::budget::ledger::{LedgerDecision, Request, draw};
+use berth_workload::budget::ledger::{LedgerDecision, Request, reserve};
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
 use berth_workload::budget::webhook_calls::WebhookCalls;
@@ -158,7 +158,7 @@ fn of_unavailable(
             passes: false,
         };
         let before = next.unavailable_allowed;
-        let decision = draw(&mut next, (&rules, generation), &request, now);
+        let decision = reserve(&mut next, (&rules, generation), &request, now);
         assert!(next.unavailable_allowed >= 0, "{decision:?} of {before}");
         assert!(
             before - next.unavailable_allowed <= i32::from(decision == LedgerDecision::Reserved),

@@ -28,15 +28,15 @@ pub(in crate::budgets) struct Waiting {
 }
 
 /// A reservation to release, because another budget refused.
-pub(in crate::budgets) struct Return {
+pub(in crate::budgets) struct Release {
     pub(in crate::budgets) request: Request,
     pub(in crate::budgets) done: oneshot::Sender<()>,
 }
 
 /// An item in the queue of a budget.
 pub(in crate::budgets) enum Queued {
-    Draw(Waiting),
-    Return(Return),
+    Reserve(Waiting),
+    Release(Release),
 }
 
 /// The waiting items, by budget.

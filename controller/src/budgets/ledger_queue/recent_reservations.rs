@@ -67,11 +67,11 @@ impl RecentReservations {
         let is_new = |request: &Request| !request.is_again && request.grant.is_none();
         let is_entered =
             |decision: &Decision| matches!(decision, Decision::Reserved | Decision::Passed(_));
-        let drawn = ruled.filter(|((request, is_dry_run), decision)| {
+        let new_entries = ruled.filter(|((request, is_dry_run), decision)| {
             is_entered(decision) && !is_dry_run && is_new(request)
         });
         let mut entered = self.lock();
-        for ((request, _), _) in drawn {
+        for ((request, _), _) in new_entries {
             if entered.len() >= MOST {
                 entered.retain(|_, since| since.elapsed() < SAME_REQUEST);
             }

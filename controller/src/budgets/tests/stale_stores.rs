@@ -160,7 +160,7 @@ async fn write_native(client: &Client, namespace: &str, name: &str, least: usize
 /// Native budgets are read for each request, before anything is reserved.
 async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
     let budget = format!("{}/web", budgets_of("native"));
-    let drawn = async || {
+    let entries = async || {
         let budget = request(client, "GET", &budget, &Value::Null).await?;
         anyhow::Ok(
             budget["status"]["ledger"]["entries"]
@@ -185,14 +185,14 @@ async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
         "{refused:?}"
     );
     ensure!(
-        drawn().await? == 0,
-        "nothing is drawn for what the apiserver would refuse"
+        entries().await? == 0,
+        "nothing is reserved for what the apiserver would refuse"
     );
     // The stores never see it.
     write_native(client, "native", "first", 1).await?;
     let refused = replica.evicts("native", "a").await?;
     ensure!(
-        refused.is_none() && drawn().await? == 1,
+        refused.is_none() && entries().await? == 1,
         "it lets one go by now: {refused:?}"
     );
     write_native(client, "native", "second", 0).await?;

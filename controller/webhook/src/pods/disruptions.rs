@@ -126,7 +126,7 @@ pub trait Budgets: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// What budgets there are is not known yet, or the apiserver did not answer.
-    fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>>;
+    fn reserve_for(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>>;
 
     /// The warning for the author of a new budget if other budgets may hold the same pods. `None`
     /// for other objects.

@@ -132,14 +132,14 @@ impl Drain<'_> {
             .iter()
             .map(|at| (*at, self.budgets[*at].account.status.clone()))
             .collect();
-        let drawn = self.draw(one, now);
+        let reserved = self.reserve(one, now);
         let decision = match native::refused(one.pod, &self.natives) {
             // A native budget that Berth keeps repeats the refusal of Berth's budget, now or in a
             // moment. The message of Berth's budget has more details.
-            Some(refused) if !refused.is_ours || !drawn.is_refusal() => {
+            Some(refused) if !refused.is_ours || !reserved.is_refusal() => {
                 EvictionDecision::Refused(refused.message)
             }
-            _ => drawn,
+            _ => reserved,
         };
         if decision.is_refusal() {
             for (at, status) in before {
@@ -157,7 +157,7 @@ impl Drain<'_> {
 
     /// Reserves from all of Berth's budgets that hold the pod. If one of them refuses, the caller
     /// releases the other reservations.
-    fn draw(&mut self, one: &Resident<'_>, now: Timestamp) -> EvictionDecision {
+    fn reserve(&mut self, one: &Resident<'_>, now: Timestamp) -> EvictionDecision {
         let is_called =
             |at: &usize| !matches!(self.budgets[*at].webhook_calls, WebhookCalls::Never(_));
         let reviewing: Vec<usize> = one.holding.iter().copied().filter(is_called).collect();
@@ -168,12 +168,12 @@ impl Drain<'_> {
             return EvictionDecision::Refused(why);
         }
         let before = self.budgets[self.reported].account.status.current_available;
-        let mut drawn = Vec::new();
+        let mut reserved = Vec::new();
         for at in reviewing {
             let request = self.request(at, one);
             match self.ask(at, &request, now) {
                 Decision::Free => {}
-                Decision::Reserved | Decision::Passed(_) => drawn.push((at, request)),
+                Decision::Reserved | Decision::Passed(_) => reserved.push((at, request)),
                 Decision::Refused(message) => return EvictionDecision::Refused(message),
                 Decision::UsedUp(message) => {
                     return EvictionDecision::UsedUp {
@@ -183,7 +183,7 @@ impl Drain<'_> {
                 }
             }
         }
-        for (at, request) in &drawn {
+        for (at, request) in &reserved {
             if let Some(message) = self.budgets[*at]
                 .account
                 .confirm(request, &self.others(*at))
@@ -192,7 +192,7 @@ impl Drain<'_> {
             }
         }
         let status = &self.budgets[self.reported].account.status;
-        match drawn.iter().find(|(at, _)| *at == self.reported) {
+        match reserved.iter().find(|(at, _)| *at == self.reported) {
             Some(_) if status.current_available < before => EvictionDecision::Allowed {
                 left: status.unavailable_allowed,
             },

@@ -6,7 +6,9 @@ use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use jiff::Timestamp;
 
 use super::federation::{Brings, Silence, Whole};
-use super::ledger::{LedgerDecision, Refused, Request, draw, set_numbers, shown_entries, stands};
+use super::ledger::{
+    LedgerDecision, Refused, Request, reserve, set_numbers, shown_entries, stands,
+};
 use super::{Fault, Rules};
 use crate::objects::pod::Metadata;
 
@@ -60,7 +62,7 @@ pub struct RequestDecisions {
     /// One decision for each request.
     pub decisions: Vec<Decision>,
     /// Whether the account must be written.
-    pub is_drawn: bool,
+    pub is_reserved: bool,
     /// Whether a request is refused, or allowed without a write. A write proves that the budget's
     /// spec and status are still as they were read; without a write they must be read again.
     pub is_by_what_is_written: bool,
@@ -88,27 +90,27 @@ impl Account<'_> {
         };
         let mut decided = RequestDecisions {
             decisions: Vec::new(),
-            is_drawn: false,
+            is_reserved: false,
             is_by_what_is_written: false,
         };
         for (request, is_dry_run) in requests {
             // A dry run gets a decision and reserves nothing.
             let decision = if *is_dry_run {
-                draw(
+                reserve(
                     &mut self.status.clone(),
                     (rules, self.generation),
                     request,
                     now,
                 )
             } else {
-                draw(&mut self.status, (rules, self.generation), request, now)
+                reserve(&mut self.status, (rules, self.generation), request, now)
             };
-            let is_drawn = matches!(
+            let is_reserved = matches!(
                 decision,
                 LedgerDecision::Reserved | LedgerDecision::Passed(_)
             ) && !is_dry_run;
-            decided.is_drawn |= is_drawn;
-            decided.is_by_what_is_written |= !is_drawn;
+            decided.is_reserved |= is_reserved;
+            decided.is_by_what_is_written |= !is_reserved;
             decided.decisions.push(match decision {
                 LedgerDecision::Free => Decision::Free,
                 LedgerDecision::AlreadyReserved | LedgerDecision::Reserved => Decision::Reserved,
@@ -141,7 +143,7 @@ impl Account<'_> {
         };
         RequestDecisions {
             decisions: requests.iter().map(rule).collect(),
-            is_drawn: false,
+            is_reserved: false,
             is_by_what_is_written: true,
         }
     }

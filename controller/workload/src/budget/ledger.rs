@@ -102,13 +102,13 @@ pub enum Refused {
 
 /// Decides on a request. With [`LedgerDecision::Reserved`] and [`LedgerDecision::Passed`],
 /// `status` becomes the status to write; otherwise it stays as it was.
-pub fn draw(
+pub fn reserve(
     status: &mut PodUnavailableBudgetStatus,
     of_spec: (&Rules, i64),
     request: &Request,
     now: Timestamp,
 ) -> LedgerDecision {
-    let why = match draw_allowed(status, of_spec, request, now) {
+    let why = match reserve_allowed(status, of_spec, request, now) {
         LedgerDecision::Refused(why) if request.passes => why,
         decision => return decision,
     };
@@ -122,7 +122,7 @@ pub fn draw(
     LedgerDecision::Passed(why)
 }
 
-fn draw_allowed(
+fn reserve_allowed(
     status: &mut PodUnavailableBudgetStatus,
     (rules, generation): (&Rules, i64),
     request: &Request,
@@ -317,7 +317,7 @@ pub fn ask_replacement(
 }
 
 /// Releases the reservation of a request, and no other reservation; the leader counts anew.
-pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
+pub fn release(status: &mut PodUnavailableBudgetStatus, request: &Request) {
     let Some(ledger) = &mut status.ledger else {
         return;
     };

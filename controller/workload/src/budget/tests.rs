@@ -293,7 +293,7 @@ fn entry_of_uncached_pod_is_open_until_deadline() {
 }
 
 /// One request after the other.
-fn draw(
+fn reserve(
     status: &mut PodUnavailableBudgetStatus,
     rules: (&Rules, i64),
     requests: &[Request],
@@ -301,7 +301,7 @@ fn draw(
 ) -> Vec<LedgerDecision> {
     requests
         .iter()
-        .map(|request| ledger::draw(status, rules, request, now))
+        .map(|request| ledger::reserve(status, rules, request, now))
         .collect()
 }
 
@@ -363,7 +363,7 @@ fn requests_use_up_budget_and_charge_a_pod_once() {
         ill,
         request("c", Resize),
     ];
-    let decisions = draw(&mut status, (&rules, 1), &requests, now());
+    let decisions = reserve(&mut status, (&rules, 1), &requests, now());
     let used_up = LedgerDecision::Refused(Refused::UsedUp);
     assert_eq!(
         decisions,
@@ -392,7 +392,7 @@ fn requests_use_up_budget_and_charge_a_pod_once() {
     );
     let later = now() + std::time::Duration::from_secs(30);
     assert_eq!(
-        draw(&mut status, (&rules, 1), &[request("a", Evict)], later),
+        reserve(&mut status, (&rules, 1), &[request("a", Evict)], later),
         [LedgerDecision::Reserved],
         "the time counts anew"
     );
@@ -429,7 +429,7 @@ fn exempt_request_is_charged_beyond_the_budget() {
         (passing("c", Delete), used_up, (0, 0, 3)),
     ] {
         assert_eq!(
-            draw(
+            reserve(
                 &mut status,
                 (&rules, 1),
                 std::slice::from_ref(&asked),
@@ -447,7 +447,7 @@ fn exempt_request_is_charged_beyond_the_budget() {
         assert_eq!(found, (allowed, available, entries), "{asked:?}");
     }
     let mut uncounted = counted(3, 3, &rules);
-    let decisions = draw(&mut uncounted, (&rules, 2), &[passing("a", Delete)], now());
+    let decisions = reserve(&mut uncounted, (&rules, 2), &[passing("a", Delete)], now());
     assert_eq!(decisions, [LedgerDecision::Passed(Refused::NotCounted)]);
     assert_eq!(uncounted.ledger.unwrap().entries.len(), 1);
 }
@@ -466,7 +466,7 @@ fn new_request_renews_entry_despite_clock_skew() {
         let at = |seconds: u64| now() + Duration::from_secs(seconds);
         // By a clock that is a minute ahead.
         assert_eq!(
-            draw(
+            reserve(
                 &mut status,
                 (&rules, 1),
                 &[request("a", ProtectedOperation::Evict)],
@@ -479,7 +479,7 @@ fn new_request_renews_entry_despite_clock_skew() {
             ..request("a", ProtectedOperation::Evict)
         };
         assert_eq!(
-            draw(&mut status, (&rules, 1), &[asked], at(seconds)),
+            reserve(&mut status, (&rules, 1), &[asked], at(seconds)),
             [decision],
             "{is_again} {seconds}"
         );
@@ -523,7 +523,7 @@ fn resize_counts_as_update_without_feature_gate() {
             None => read,
         };
         for (operation, is_held) in [(Resize, is_held_by_resize), (Update, is_held_by_update)] {
-            let decisions = draw(
+            let decisions = reserve(
                 &mut counted(3, 3, &rules),
                 (&rules, 1),
                 &[request("a", operation)],
@@ -567,7 +567,7 @@ fn two_grants_for_one_pod_are_charged_once() {
         LedgerDecision::AlreadyReserved,
         LedgerDecision::Refused(Refused::UsedUp),
     ];
-    assert_eq!(draw(&mut status, (&rules, 1), &asked, now()), expected);
+    assert_eq!(reserve(&mut status, (&rules, 1), &asked, now()), expected);
     assert_eq!(
         (status.unavailable_allowed, status.current_available),
         (0, 2)
@@ -581,7 +581,7 @@ fn two_grants_for_one_pod_are_charged_once() {
         [&first, &second, &bare].map(|one| ledger::stands(status, one))
     };
     assert_eq!(standing(&status), [true; 3]);
-    ledger::withdraw(&mut status, &second);
+    ledger::release(&mut status, &second);
     assert_eq!(standing(&status), [true, false, true]);
     assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
 }
@@ -618,7 +618,7 @@ fn later_change_of_charged_pod_costs_nothing() {
                     container_ids,
                     ..request("a", ProtectedOperation::Update)
                 };
-                let decision = ledger::draw(
+                let decision = ledger::reserve(
                     &mut status,
                     (&rules, 1),
                     &change,
@@ -671,7 +671,7 @@ fn zero_min_available_reserves_only_if_distributed() {
     ] {
         let mut status = counted(2, 2, &rules);
         assert_eq!(
-            draw(
+            reserve(
                 &mut status,
                 (&rules, 1),
                 std::slice::from_ref(&request),
@@ -700,7 +700,7 @@ fn budget_refuses_until_changed_spec_is_counted() {
         (counted(5, 5, &rules), 2, &refused),
         (counted(5, 5, &rules), 1, &LedgerDecision::Reserved),
     ] {
-        let decisions = draw(
+        let decisions = reserve(
             &mut status,
             (&rules, generation),
             &[request("a", ProtectedOperation::Delete)],
@@ -726,7 +726,7 @@ fn unhealthy_pod_policy_decides_on_unavailable_pod() {
         let mut status = counted(available, 4, &rules);
         let before = status.clone();
         assert_eq!(
-            &draw(&mut status, (&rules, 1), std::slice::from_ref(&ill), now())[0],
+            &reserve(&mut status, (&rules, 1), std::slice::from_ref(&ill), now())[0],
             expected,
             "{policy} {available}"
         );
@@ -768,7 +768,7 @@ fn own_workload_repairs_a_pod_that_is_down() {
         // Whether others serve, or the budget is counted at all, is no matter.
         for mut status in [counted(0, 4, &rules), counted(2, 4, &rules)] {
             assert_eq!(
-                &ledger::draw(&mut status, (&rules, 1), &request, now()),
+                &ledger::reserve(&mut status, (&rules, 1), &request, now()),
                 expected,
                 "{what}"
             );
@@ -812,7 +812,7 @@ fn update_that_repairs_a_charged_pod_is_entered() {
             ..request("a", Update)
         };
         let mut status = counted(3, 3, &rules);
-        draw(&mut status, (&rules, 1), &[change(1)], now());
+        reserve(&mut status, (&rules, 1), &[change(1)], now());
         let repair = Request {
             operation,
             is_available: false,
@@ -820,7 +820,7 @@ fn update_that_repairs_a_charged_pod_is_entered() {
         }
         .by_own_workload(&pod(json!({"/status/conditions": []})));
         assert_eq!(
-            draw(&mut status, (&rules, 1), &[repair], now()),
+            reserve(&mut status, (&rules, 1), &[repair], now()),
             [expected],
             "{operation:?}"
         );
@@ -848,7 +848,7 @@ fn eviction_of_unavailable_pod_is_entered_uncharged() {
         ..ill.clone()
     };
     assert_eq!(
-        draw(&mut status, (&rules, 1), &[ill, again], now()),
+        reserve(&mut status, (&rules, 1), &[ill, again], now()),
         [LedgerDecision::Reserved, LedgerDecision::AlreadyReserved]
     );
     assert_eq!(
@@ -904,7 +904,7 @@ proptest! {
             // A pod that does not serve takes nothing, so that this test leaves it out.
             let uid = if is_available { uid.to_string() } else { format!("ill-{uid}") };
             let asked = Request { is_available, ..request(&uid, operations[operation]) };
-            draw(&mut status, (&rules, 1), &[asked], at);
+            reserve(&mut status, (&rules, 1), &[asked], at);
             let entries = &status.ledger.as_ref().unwrap().entries;
             let charged = entries.iter().filter(|entry| !entry.uid.starts_with("ill"));
             let pods: std::collections::BTreeSet<_> = charged.map(|entry| &entry.uid).collect();

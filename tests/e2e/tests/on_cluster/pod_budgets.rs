@@ -485,13 +485,13 @@ pub(crate) async fn a_rollout_by_new_pods_keeps_to_a_budget(case: &Case) -> Resu
 
 pub(crate) async fn a_rollout_in_place_keeps_to_a_budget(case: &Case) -> Result<()> {
     rolls_out_one_by_one(case, "InPlaceOnly").await?;
-    images_by_hand_draw(case).await?;
-    restarts_by_request_draw(case).await
+    images_by_hand_reserve(case).await?;
+    restarts_by_request_reserve(case).await
 }
 
 /// Changes of pods' images by hand reserve from the budget, until the container with the new image
 /// runs.
-async fn images_by_hand_draw(case: &Case) -> Result<()> {
+async fn images_by_hand_reserve(case: &Case) -> Result<()> {
     let image = case.image("v3").await?;
     let pods = pods(case).await?;
     let names: Vec<_> = case.pods("web").await?.into_keys().collect();
@@ -520,7 +520,7 @@ async fn images_by_hand_draw(case: &Case) -> Result<()> {
 }
 
 /// Containers of two pods must be restarted at once: the second request waits, and names the first.
-async fn restarts_by_request_draw(case: &Case) -> Result<()> {
+async fn restarts_by_request_reserve(case: &Case) -> Result<()> {
     const REQUEST: &str = "apps.kruise.io/v1beta1/ContainerRecreateRequest";
     let names: Vec<_> = case.pods("web").await?.into_keys().collect();
     for pod in &names[..2] {

@@ -15,7 +15,7 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{
     LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation,
 };
-use berth_workload::budget::ledger::{LedgerDecision, Request, draw, name_pods, withdraw};
+use berth_workload::budget::ledger::{LedgerDecision, Request, name_pods, release, reserve};
 use berth_workload::budget::webhook_calls::WebhookCalls;
 use berth_workload::budget::{Amount, Rules};
 use berth_workload::objects::pod::Pod;
@@ -146,7 +146,7 @@ struct InFlight {
     has_other: bool,
     is_own: bool,
     /// The last reservation, if it may be released.
-    drawn: Option<Request>,
+    reserved: Option<Request>,
 }
 
 /// The budget in the cache of a replica or a leader.
@@ -293,7 +293,7 @@ impl World {
                     .cloned()
                 {
                     let operation = OPERATIONS[operation];
-                    let (granted, drawn, began) = (None, None, self.now);
+                    let (granted, reserved, began) = (None, None, self.now);
                     self.requests.push(InFlight {
                         replica,
                         pod,
@@ -302,7 +302,7 @@ impl World {
                         began,
                         has_other,
                         is_own,
-                        drawn,
+                        reserved,
                     });
                 }
             }
@@ -400,7 +400,7 @@ impl World {
                 is_again: self.is_again(replica, &view, &reservation, clock),
                 ..reservation.clone()
             };
-            let decision = draw(&mut next, (&self.rules, 1), &reservation, clock);
+            let decision = reserve(&mut next, (&self.rules, 1), &reservation, clock);
             let is_new = decision == LedgerDecision::Reserved
                 && reservation.grant.is_none()
                 && !reservation.is_again;
@@ -421,7 +421,7 @@ impl World {
                     );
                 }
                 self.requests[request].granted = Some(current_version);
-                self.requests[request].drawn = Some(reservation);
+                self.requests[request].reserved = Some(reservation);
                 return;
             }
             view = self.budget.clone();
@@ -458,13 +458,13 @@ impl World {
         if !self
             .requests
             .get(request)
-            .is_some_and(|request| request.has_other && request.drawn.is_some())
+            .is_some_and(|request| request.has_other && request.reserved.is_some())
         {
             return;
         }
-        if let Some(drawn) = self.requests.remove(request).drawn {
+        if let Some(reserved) = self.requests.remove(request).reserved {
             let mut status = self.budget.status.clone();
-            withdraw(&mut status, &drawn);
+            release(&mut status, &reserved);
             self.force(status);
         }
     }

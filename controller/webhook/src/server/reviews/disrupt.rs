@@ -192,12 +192,13 @@ impl Question {
             .as_ref()
             .ok_or(NotYet("PodUnavailableBudgets"))?;
         let fails_open = budgets.fails_open(&self.disruption);
-        let drawn = tokio::time::timeout_at(began + PATIENCE, budgets.draw(*self.disruption)).await;
-        let refused = match drawn.unwrap_or(Err(NotYet("budgets in time"))) {
+        let reserved =
+            tokio::time::timeout_at(began + PATIENCE, budgets.reserve_for(*self.disruption)).await;
+        let refused = match reserved.unwrap_or(Err(NotYet("budgets in time"))) {
             Err(not_yet) if !fails_open => Some(format!(
                 "{not_yet}, so the budgets of the pod cannot be checked: try again"
             )),
-            drawn => drawn?,
+            reserved => reserved?,
         };
         Ok(answer(&self.uid, refused.as_deref())?)
     }

@@ -38,7 +38,7 @@ impl Injector for Knows {
 }
 
 impl Budgets for Knows {
-    fn draw(&self, _: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
+    fn reserve_for(&self, _: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
         std::future::ready(Ok(None)).boxed()
     }
 

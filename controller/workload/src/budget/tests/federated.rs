@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::budget::expected::{Together, Wanted};
 use crate::budget::federation::{Brings, MemberReport, Origin, Shared, Silence, Whole};
-use crate::budget::ledger::{LedgerDecision, Request, draw, set_numbers, stands, withdraw};
+use crate::budget::ledger::{LedgerDecision, Request, release, reserve, set_numbers, stands};
 use crate::budget::{Amount, Rules, floor};
 use berth_api::IntOrString;
 
@@ -339,7 +339,7 @@ impl World {
         let ledger = &mut self.ledgers[budget];
         let own = usize::try_from(ledger.current_available).unwrap();
         set_numbers(ledger, own, PODS, left);
-        let decision = draw(
+        let decision = reserve(
             ledger,
             (&self.rules, 0),
             &request,
@@ -384,7 +384,7 @@ impl World {
         else {
             return;
         };
-        withdraw(&mut self.ledgers[budget], &request);
+        release(&mut self.ledgers[budget], &request);
         self.versions[budget] += 1;
         self.tries.remove(at);
     }
@@ -548,9 +548,9 @@ fn reservation_of_other_request_is_not_released() {
     let ledger = &mut world.ledgers[0];
     assert_eq!(ledger.current_available, 1, "a pod is charged once");
     assert!(stands(ledger, &first) && stands(ledger, &second));
-    withdraw(ledger, &first);
+    release(ledger, &first);
     assert!(!stands(ledger, &first) && stands(ledger, &second));
-    withdraw(ledger, &second);
+    release(ledger, &second);
     assert!(!stands(ledger, &second));
 }
 

@@ -10,7 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use crate::budget::Rules;
-use crate::budget::ledger::{LedgerDecision, Refused, Request, ask_replacement, draw, set_numbers};
+use crate::budget::ledger::{
+    LedgerDecision, Refused, Request, ask_replacement, reserve, set_numbers,
+};
 use crate::budget::surge::{Instead, is_leftover, is_open, is_released, is_replaced, step};
 use crate::objects::pod::{Metadata, Pod};
 
@@ -350,7 +352,7 @@ fn capacity_of_a_replacement_is_for_its_pod_only() {
     };
     set_numbers(&mut status, 1, 1, 1);
     assert_eq!(
-        draw(&mut status, (&rules, 0), &request("a"), now()),
+        reserve(&mut status, (&rules, 0), &request("a"), now()),
         LedgerDecision::Refused(Refused::UsedUp)
     );
     assert!(ask_replacement(&mut status, &request("a"), None, now()));
@@ -365,11 +367,11 @@ fn capacity_of_a_replacement_is_for_its_pod_only() {
     );
     set_numbers(&mut status, 2, 1, 1);
     assert_eq!(
-        draw(&mut status, (&rules, 0), &request("b"), now()),
+        reserve(&mut status, (&rules, 0), &request("b"), now()),
         LedgerDecision::Refused(Refused::UsedUp)
     );
     assert_eq!(
-        draw(&mut status, (&rules, 0), &request("a"), now()),
+        reserve(&mut status, (&rules, 0), &request("a"), now()),
         LedgerDecision::Reserved
     );
     assert!(status.ledger.unwrap().replacements.is_empty());

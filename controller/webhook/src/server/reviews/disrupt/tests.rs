@@ -15,7 +15,7 @@ struct Says {
 }
 
 impl Budgets for Says {
-    fn draw(&self, _: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
+    fn reserve_for(&self, _: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
         match self.answer.clone() {
             Some(answer) => std::future::ready(answer).boxed(),
             None => std::future::pending().boxed(),

@@ -76,9 +76,9 @@ pub fn run(arguments: &[String], out: &mut impl Write, errors: &mut impl Write) 
             }),
             ("restore", _) => placed(rest, out, install::restore),
             (_, Err(why)) => writeln!(errors, "{why}; see host-local help").map(|()| false),
-            ("list", Ok(asked)) => list(&asked, out).map(|()| true),
-            ("release", Ok(asked)) => release(&asked, out),
-            ("doctor", Ok(asked)) => doctor::run(&asked, out),
+            ("list", Ok(arguments)) => list(&arguments, out).map(|()| true),
+            ("release", Ok(arguments)) => release(&arguments, out),
+            ("doctor", Ok(arguments)) => doctor::run(&arguments, out),
             (other, _) => writeln!(errors, "there is no command {other:?}; see host-local help")
                 .map(|()| false),
         },
@@ -111,13 +111,21 @@ fn placed(
     Ok(true)
 }
 
-fn list(asked: &Arguments, out: &mut impl Write) -> io::Result<()> {
-    let sandboxes = asked.sandboxes.as_deref().map(read_sandboxes).transpose()?;
+fn list(arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
+    let sandboxes = arguments
+        .sandboxes
+        .as_deref()
+        .map(read_sandboxes)
+        .transpose()?;
     let mut lines = Vec::new();
-    for network in asked.networks()? {
-        lines.extend(lines_of(asked.data_dir(), &network, sandboxes.as_deref())?);
+    for network in arguments.networks()? {
+        lines.extend(lines_of(
+            arguments.data_dir(),
+            &network,
+            sandboxes.as_deref(),
+        )?);
     }
-    if asked.json {
+    if arguments.json {
         for line in &lines {
             writeln!(out, "{}", serde_json::to_string(line)?)?;
         }
@@ -205,16 +213,16 @@ fn lines_of(data_dir: &Path, network: &str, sandboxes: Option<&[String]>) -> io:
     Ok(lines)
 }
 
-fn release(asked: &Arguments, out: &mut impl Write) -> io::Result<bool> {
-    if asked.address.is_none() && asked.container.is_none() && asked.pod.is_none() {
+fn release(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
+    if arguments.address.is_none() && arguments.container.is_none() && arguments.pod.is_none() {
         writeln!(out, "name what to release: --ip, --container or --pod")?;
         return Ok(false);
     }
     let mut released = 0;
-    for network in asked.networks()? {
-        let mut store = Store::open(asked.data_dir(), &network, Sync::Kept)?;
+    for network in arguments.networks()? {
+        let mut store = Store::open(arguments.data_dir(), &network, Sync::Kept)?;
         store.settle()?;
-        for line in to_release(asked, &store)? {
+        for line in to_release(arguments, &store)? {
             match line {
                 Released::Address(address) if store.lease(address)? == Lease::Foreign => {
                     writeln!(out, "{network}: {}", doctor::obstacle(&store, address))?;
@@ -244,18 +252,19 @@ enum Released {
     Reservation(Reservation),
 }
 
-fn to_release(asked: &Arguments, store: &Store) -> io::Result<Vec<Released>> {
+fn to_release(arguments: &Arguments, store: &Store) -> io::Result<Vec<Released>> {
     let mut released = Vec::new();
     for reservation in store.all_reservations()? {
-        let is_pod = asked.pod.as_ref() == Some(&reservation.pod) && reservation.released.is_some();
-        let is_container = asked.container.as_ref() == Some(&reservation.owner.container);
+        let is_pod =
+            arguments.pod.as_ref() == Some(&reservation.pod) && reservation.released.is_some();
+        let is_container = arguments.container.as_ref() == Some(&reservation.owner.container);
         if is_pod || is_container {
             released.push(Released::Reservation(reservation));
         }
     }
     for address in store.held()? {
-        let is_container = matches!(store.lease(address)?, Lease::Of(owner) if asked.container.as_ref() == Some(&owner.container));
-        if asked.address == Some(address) || is_container {
+        let is_container = matches!(store.lease(address)?, Lease::Of(owner) if arguments.container.as_ref() == Some(&owner.container));
+        if arguments.address == Some(address) || is_container {
             released.push(Released::Address(address));
         }
     }

@@ -82,15 +82,16 @@ impl Config {
         if !is_name(&document.name) {
             return Err(invalid("invalid characters found in network name").with(document.name));
         }
-        let asked = if document.cni_version.is_empty() {
+        let requested = if document.cni_version.is_empty() {
             "0.1.0"
         } else {
             &document.cni_version
         };
-        let Some(version) = VERSIONS.iter().find(|version| **version == asked) else {
+        let Some(version) = VERSIONS.iter().find(|version| **version == requested) else {
             return Err(
-                Failure::new(INCOMPATIBLE_VERSION, "incompatible CNI versions")
-                    .with(format!("config is {asked:?}, plugin supports {VERSIONS:?}")),
+                Failure::new(INCOMPATIBLE_VERSION, "incompatible CNI versions").with(format!(
+                    "config is {requested:?}, plugin supports {VERSIONS:?}"
+                )),
             );
         };
         let Some(ipam) = &document.ipam else {
@@ -167,14 +168,14 @@ impl Config {
     pub fn request(&self, arguments: &Arguments) -> Result<Request, Failure> {
         let default = Ipam::default();
         let ipam = self.document.ipam.as_ref().unwrap_or(&default);
-        let asked = self
+        let requested = self
             .document
             .args
             .iter()
             .flat_map(|args| &args.cni.ips)
             .chain(&self.document.runtime_config.ips);
         let mut wanted: Vec<IpAddr> = arguments.address.into_iter().collect();
-        for text in asked.filter(|text| !text.is_empty()) {
+        for text in requested.filter(|text| !text.is_empty()) {
             let (address, _) =
                 parse_cidr(text).ok_or_else(|| invalid(format!("invalid IP address {text}")))?;
             wanted.push(address);

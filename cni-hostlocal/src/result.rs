@@ -178,9 +178,9 @@ pub fn failed(version: &str, failure: &Failure) -> String {
 }
 
 /// VERSION's answer.
-pub fn versions(asked: &str) -> String {
+pub fn versions(requested: &str) -> String {
     let [.., newest] = VERSIONS;
-    let known = VERSIONS.iter().find(|version| **version == asked);
+    let known = VERSIONS.iter().find(|version| **version == requested);
     pretty(&Versions {
         cni_version: known.unwrap_or(&newest),
         supported_versions: &VERSIONS,

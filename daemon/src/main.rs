@@ -96,9 +96,9 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
 /// A task that panics leaves the others waiting for it, in a process that seems healthy: so the
 /// first panic ends the process.
 fn end_at_a_panic() {
-    let told = std::panic::take_hook();
+    let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        told(panic);
+        report(panic);
         tracing::error!(%panic, "a task panicked: the process ends");
         std::process::exit(1);
     }));

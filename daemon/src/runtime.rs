@@ -186,7 +186,7 @@ pub async fn watch(
     tell: mpsc::Sender<RuntimeEvent>,
 ) {
     let mut retry = RETRY;
-    let mut told = String::new();
+    let mut reported = String::new();
     while !tell.is_closed() {
         match Runtime::find(&choice).await {
             Ok(runtime) => {
@@ -197,7 +197,7 @@ pub async fn watch(
                     version = runtime.cri.version(),
                     "the container runtime answers"
                 );
-                (retry, told) = (RETRY, String::new());
+                (retry, reported) = (RETRY, String::new());
                 if tell
                     .send(RuntimeEvent::Ready(runtime.clone()))
                     .await
@@ -210,9 +210,9 @@ pub async fn watch(
                 tokio::time::sleep(RETRY).await;
             }
             Err(why) => {
-                if why != told {
+                if why != reported {
                     warn!(why, "the container runtime does not answer");
-                    told.clone_from(&why);
+                    reported.clone_from(&why);
                     if tell.send(RuntimeEvent::Lost(why)).await.is_err() {
                         return;
                     }

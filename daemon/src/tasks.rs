@@ -120,7 +120,7 @@ struct Task {
 #[derive(Debug)]
 enum State {
     /// It is not known yet whether the node has the image.
-    Unseen { asked: bool },
+    Unseen { requested: bool },
     /// The image must be pulled, not before a time.
     Absent { not_before: Option<Now> },
     /// A try is under way.
@@ -205,7 +205,7 @@ impl Tasks {
             return;
         };
         match &mut task.state {
-            State::Unseen { asked } => *asked = false,
+            State::Unseen { requested } => *requested = false,
             State::Done { stale, .. } => *stale = true,
             State::Absent { .. } | State::Running(_) => return,
         }

@@ -27,34 +27,34 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn parse(arguments: &[String]) -> Result<Arguments, String> {
-    let mut asked = Arguments::default();
+    let mut parsed = Arguments::default();
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{name} needs a value"));
         match name.as_str() {
-            "--json" => asked.json = true,
-            "--fix" => asked.fix = true,
-            "--data-dir" => asked.data_dir = Some(value()?.into()),
-            "--network" => asked.network = Some(value()?.clone()),
-            "--container" => asked.container = Some(value()?.clone()),
-            "--sandboxes" => asked.sandboxes = Some(value()?.clone()),
+            "--json" => parsed.json = true,
+            "--fix" => parsed.fix = true,
+            "--data-dir" => parsed.data_dir = Some(value()?.into()),
+            "--network" => parsed.network = Some(value()?.clone()),
+            "--container" => parsed.container = Some(value()?.clone()),
+            "--sandboxes" => parsed.sandboxes = Some(value()?.clone()),
             "--ip" => {
                 let text = value()?;
-                asked.address = Some(
+                parsed.address = Some(
                     text.parse()
                         .map_err(|_| format!("{text:?} is no address"))?,
                 );
             }
             "--pod" => {
                 let text = value()?;
-                asked.pod = Some(
+                parsed.pod = Some(
                     Pod::parse(text).ok_or_else(|| format!("{text:?} is not NAMESPACE/NAME"))?,
                 );
             }
             other => return Err(format!("{other:?} is not understood")),
         }
     }
-    Ok(asked)
+    Ok(parsed)
 }
 
 impl Arguments {
@@ -65,7 +65,11 @@ impl Arguments {
     /// The networks to work on.
     pub(super) fn networks(&self) -> io::Result<Vec<String>> {
         let mut networks = networks(self.data_dir())?;
-        networks.retain(|network| self.network.as_ref().is_none_or(|asked| asked == network));
+        networks.retain(|network| {
+            self.network
+                .as_ref()
+                .is_none_or(|requested| requested == network)
+        });
         Ok(networks)
     }
 }

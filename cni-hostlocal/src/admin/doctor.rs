@@ -107,14 +107,18 @@ impl fmt::Display for Finding {
 }
 
 /// Reports faults, and repairs them on request. `false`: faults are left.
-pub(super) fn run(asked: &Arguments, out: &mut impl Write) -> io::Result<bool> {
-    let sandboxes = asked.sandboxes.as_deref().map(read_sandboxes).transpose()?;
+pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> io::Result<bool> {
+    let sandboxes = arguments
+        .sandboxes
+        .as_deref()
+        .map(read_sandboxes)
+        .transpose()?;
     let (mut found, mut left) = (0, 0);
-    for network in asked.networks()? {
-        let mut store = Store::open(asked.data_dir(), &network, Sync::Kept)?;
+    for network in arguments.networks()? {
+        let mut store = Store::open(arguments.data_dir(), &network, Sync::Kept)?;
         // Found before `settle`, because that makes the leases again.
         let lost = store.lost()?;
-        if asked.fix {
+        if arguments.fix {
             // Ends the leases of another boot and the reservations that are due, and makes the
             // index exact.
             store.settle()?;
@@ -122,7 +126,7 @@ pub(super) fn run(asked: &Arguments, out: &mut impl Write) -> io::Result<bool> {
         let mut unfixed = Vec::new();
         for finding in examine(&store, lost, sandboxes.as_deref())? {
             found += 1;
-            let fixed = asked.fix && fix(&mut store, &finding)?;
+            let fixed = arguments.fix && fix(&mut store, &finding)?;
             writeln!(
                 out,
                 "{network}: {finding}{}",
@@ -137,7 +141,7 @@ pub(super) fn run(asked: &Arguments, out: &mut impl Write) -> io::Result<bool> {
             .iter()
             .filter(|finding| !matches!(finding, Finding::Foreign(_)))
             .count();
-        if asked.fix {
+        if arguments.fix {
             store.settle()?;
             store.finish()?;
         }
@@ -145,12 +149,12 @@ pub(super) fn run(asked: &Arguments, out: &mut impl Write) -> io::Result<bool> {
     match (found, left) {
         (0, _) => writeln!(out, "nothing is wrong")?,
         (_, 0) => writeln!(out, "{found} found, nothing is left to repair")?,
-        _ if asked.fix => writeln!(out, "{found} found, {left} left to repair by hand")?,
+        _ if arguments.fix => writeln!(out, "{found} found, {left} left to repair by hand")?,
         _ => {
             let command = remedy::repair(
-                asked.data_dir(),
-                asked.network.as_deref(),
-                asked.sandboxes.as_deref(),
+                arguments.data_dir(),
+                arguments.network.as_deref(),
+                arguments.sandboxes.as_deref(),
             );
             writeln!(out, "{found} found, {left} to repair: {command}")?;
         }

@@ -101,11 +101,11 @@ impl<'a> Adding<'a> {
         let mut wanted = self.request.wanted.clone();
         let mut given = Vec::with_capacity(self.request.sets.len());
         for (index, set) in self.request.sets.iter().enumerate() {
-            let asked = wanted
+            let requested = wanted
                 .iter()
                 .position(|address| set.range_of(*address).is_some());
-            let asked = asked.map(|position| wanted.remove(position));
-            let chosen = match asked {
+            let requested = requested.map(|position| wanted.remove(position));
+            let chosen = match requested {
                 Some(address) => self.claim_requested(index, set, address),
                 None => self.claim_any(index, set),
             };

@@ -166,7 +166,7 @@ async fn catch_up_again_and_again(
 /// that the old leader recorded.
 async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
     let (store, kind, version) = (&followee.store, followee.resource.kind, &*lease.version);
-    let told = lease.seen.get(followee.resource.plural);
+    let recorded = lease.seen.get(followee.resource.plural);
     let mut list_at = Instant::now()
         + if store.len() > MANY {
             BEFORE_A_LIST_OF_MANY
@@ -182,7 +182,7 @@ async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
                 newest = None;
             }
             last = Some(position.clone());
-            if told.is_some_and(|told| reaches(&position, told)) {
+            if recorded.is_some_and(|recorded| reaches(&position, recorded)) {
                 return;
             }
             if has_passed(&position, version)

@@ -53,15 +53,15 @@ impl Supervisor {
         self.watch(task, tokio::spawn(work));
     }
 
-    /// Starts a task that must run until `asked`, which is cancelled later than [`Self::stop`].
+    /// Starts a task that must run until `token` is cancelled, which happens later than [`Self::stop`].
     pub fn spawn_until(
         &self,
-        asked: &CancellationToken,
+        token: &CancellationToken,
         task: impl Into<Cow<'static, str>>,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let handle = tokio::spawn(work);
-        self.supervise(task.into(), asked.clone(), async {
+        self.supervise(task.into(), token.clone(), async {
             handle.await.map_err(describe)
         });
     }
@@ -89,13 +89,13 @@ impl Supervisor {
     fn supervise(
         &self,
         task: Cow<'static, str>,
-        asked: CancellationToken,
+        token: CancellationToken,
         end: impl Future<Output = Result<(), String>> + Send + 'static,
     ) {
         let all = self.clone();
         self.watched.spawn(async move {
             let how = match end.await {
-                Ok(()) if asked.is_cancelled() => return,
+                Ok(()) if token.is_cancelled() => return,
                 Ok(()) => "ended by itself".to_owned(),
                 Err(how) => how,
             };

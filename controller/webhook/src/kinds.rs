@@ -330,7 +330,7 @@ pub(crate) async fn judge_template(
     let Ok(request) = request else {
         return Ok(Vec::new());
     };
-    let asked = async {
+    let checked = async {
         let response = client.send(request).await.ok()?;
         let (head, body) = response.into_parts();
         let refusal = match head.status.as_u16() {
@@ -341,7 +341,7 @@ pub(crate) async fn judge_template(
         };
         Some((warnings(field, &head.headers), refusal))
     };
-    match tokio::time::timeout(PATIENCE, asked).await {
+    match tokio::time::timeout(PATIENCE, checked).await {
         Ok(Some((_, Some(refusal)))) => Err(refused_at(field, &refusal)),
         Ok(Some((warnings, None))) => Ok(warnings),
         Ok(None) | Err(_) => Ok(Vec::new()),

@@ -201,10 +201,10 @@ async fn counted(
         ));
     }
     let review = shared.judge.reviews.begin(path);
-    let mut told = MayBeRevealed(is_secret.then(|| &shared.judge.secret_path));
+    let mut revealed = MayBeRevealed(is_secret.then(|| &shared.judge.secret_path));
     let answered = answer(request, handler, shared).await;
     if answered.is_ok() {
-        told.0 = None;
+        revealed.0 = None;
     }
     review.answered(
         answered

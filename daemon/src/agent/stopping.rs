@@ -15,15 +15,18 @@ use super::{Agent, Connection};
 impl Agent {
     /// Begins the requested stops of the containers that the runtime listed.
     pub(super) fn on_seen(&mut self, seen: Result<Vec<Container>, CriError>) {
-        let asked = self
+        let requested = self
             .node
             .as_ref()
             .map(|node| node.spec.stop_containers.as_slice())
             .unwrap_or_default();
         let otherwise = &self.inspection.stopping;
-        let begins = self
-            .stops
-            .seen(asked, seen.as_deref(), |id| otherwise.contains(id), now());
+        let begins = self.stops.seen(
+            requested,
+            seen.as_deref(),
+            |id| otherwise.contains(id),
+            now(),
+        );
         let Connection::Ready(runtime) = &self.runtime else {
             // The runtime went away just now: the stops begin when it is back.
             return begins.iter().for_each(|begin| self.stops.not_begun(begin));
@@ -32,7 +35,7 @@ impl Agent {
             info!(
                 container = begin.what,
                 id = begin.id,
-                request = begin.asked.request,
+                request = begin.stop.request,
                 "stopping for a request"
             );
             tokio::spawn(jobs::end(
@@ -82,9 +85,9 @@ impl Agent {
             .as_ref()
             .map(|node| node.spec.inspect_pods.as_slice())
             .unwrap_or_default();
-        let asked = env::is_still_requested(pods, &stop);
+        let is_requested = env::is_still_requested(pods, &stop);
         match &self.runtime {
-            Connection::Ready(runtime) if asked => {
+            Connection::Ready(runtime) if is_requested => {
                 info!(
                     container = stop.what,
                     id = stop.id,
@@ -101,7 +104,7 @@ impl Agent {
                 info!(
                     container = stop.what,
                     id = stop.id,
-                    asked,
+                    asked = is_requested,
                     "not stopped after all"
                 );
                 self.inspection.stopping.remove(&stop.id);

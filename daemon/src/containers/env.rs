@@ -62,7 +62,8 @@ pub fn requested_ids<'a>(
         .flat_map(|pod| pod.containers.iter().map(move |container| (pod, container)));
     containers
         .filter(|(pod, container)| {
-            question(pods, &pod.uid, &container.name).is_some_and(|asked| !asked.values.is_empty())
+            question(pods, &pod.uid, &container.name)
+                .is_some_and(|question| !question.values.is_empty())
         })
         .map(|(_, container)| id(container))
 }
@@ -139,9 +140,10 @@ pub fn to_stop(
 ) -> Vec<Stop> {
     let mut stops = Vec::new();
     for pod in answers {
-        let asked = pods.iter().find(|asked| asked.uid == pod.uid);
+        let requested = pods.iter().find(|requested| requested.uid == pod.uid);
         for container in &pod.containers {
-            let Some((asked, question)) = asked.zip(question(pods, &pod.uid, &container.name))
+            let Some((requested, question)) =
+                requested.zip(question(pods, &pod.uid, &container.name))
             else {
                 continue;
             };
@@ -161,7 +163,7 @@ pub fn to_stop(
             let found = containers
                 .iter()
                 .find(|c| c.id == id(container) && c.state == running);
-            stops.extend(found.map(|found| stop(asked, question, found)));
+            stops.extend(found.map(|found| stop(requested, question, found)));
         }
     }
     stops

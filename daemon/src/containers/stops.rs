@@ -24,7 +24,7 @@ use container::{id, is_meant, is_of, is_running, time_left};
 
 /// After this time the daemon reports that a stop is under way. The controller gives up a request
 /// after a minute without a report.
-const TOLD_AFTER: Duration = Duration::from_secs(20);
+const REPORTED_AFTER: Duration = Duration::from_secs(20);
 /// The pause after the runtime went away during a stop.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.
@@ -95,8 +95,8 @@ impl Stops {
     }
 
     /// Does any of the requested stops lack its final result?
-    pub fn are_open(&self, asked: &[StopContainer]) -> bool {
-        asked.iter().any(|stop| self.is_open(stop))
+    pub fn are_open(&self, requested: &[StopContainer]) -> bool {
+        requested.iter().any(|stop| self.is_open(stop))
     }
 
     fn is_open(&self, stop: &StopContainer) -> bool {
@@ -117,9 +117,9 @@ impl Stops {
     }
 
     /// Must the containers be listed now? True once for each need.
-    pub fn looks(&mut self, asked: &[StopContainer], now: Instant) -> bool {
+    pub fn looks(&mut self, requested: &[StopContainer], now: Instant) -> bool {
         self.due |= self.wake.is_some_and(|wake| wake <= now);
-        let looks = self.due && !self.under_way && self.are_open(asked);
+        let looks = self.due && !self.under_way && self.are_open(requested);
         if looks {
             (self.due, self.under_way, self.wake) = (false, true, None);
         }
@@ -127,11 +127,15 @@ impl Stops {
     }
 
     /// When to list the containers again, or to report a stop.
-    pub fn wake(&self, asked: &[StopContainer], now: Instant) -> Option<Instant> {
-        let told = asked.iter().filter_map(|stop| self.stopping_since(stop));
-        let told = told.map(|since| since + TOLD_AFTER).filter(|at| *at > now);
+    pub fn wake(&self, requested: &[StopContainer], now: Instant) -> Option<Instant> {
+        let reports = requested
+            .iter()
+            .filter_map(|stop| self.stopping_since(stop));
+        let reports = reports
+            .map(|since| since + REPORTED_AFTER)
+            .filter(|at| *at > now);
         // After a past time the stop waits for the runtime, and its return triggers a step.
-        [self.wake, told.min()]
+        [self.wake, reports.min()]
             .into_iter()
             .flatten()
             .filter(|at| *at > now)
@@ -143,7 +147,7 @@ impl Stops {
     /// reason.
     pub fn seen(
         &mut self,
-        asked: &[StopContainer],
+        requested: &[StopContainer],
         seen: Result<&[Container], &CriError>,
         is_stopped_otherwise: impl Fn(&str) -> bool,
         now: Now,
@@ -154,7 +158,7 @@ impl Stops {
             return Vec::new();
         };
         let mut begins = Vec::new();
-        let elsewhere = asked
+        let elsewhere = requested
             .iter()
             .map(|stop| id(&stop.container_id))
             .filter(|id| is_stopped_otherwise(id));
@@ -165,7 +169,7 @@ impl Stops {
             )
         };
         self.elsewhere = elsewhere.map(since).collect();
-        for stop in asked {
+        for stop in requested {
             let id = id(&stop.container_id);
             if self.answer(stop).is_some()
                 || self.at_work.contains_key(id)
@@ -205,7 +209,7 @@ impl Stops {
                 None => self.note(stop, StopPhase::Gone, "", ""),
             }
         }
-        self.look_for_next_ones(asked, containers, now);
+        self.look_for_next_ones(requested, containers, now);
         begins
     }
 
@@ -229,7 +233,7 @@ impl Stops {
     /// Notes that a stop was not begun after all.
     pub fn not_begun(&mut self, begin: &Begin) {
         self.at_work.remove(&begin.id);
-        let key = request_key(&begin.asked);
+        let key = request_key(&begin.stop);
         if self
             .begun
             .get(&key)
@@ -252,11 +256,11 @@ impl Stops {
         self.due = true;
         let (is_hook_done, hook) = (hook.is_none(), hook.unwrap_or_default());
         match result {
-            Ok(()) => self.note(&begin.asked, StopPhase::Stopped, "", hook),
-            Err(CriError::Refused(why)) => self.note(&begin.asked, StopPhase::Failed, why, hook),
+            Ok(()) => self.note(&begin.stop, StopPhase::Stopped, "", hook),
+            Err(CriError::Refused(why)) => self.note(&begin.stop, StopPhase::Failed, why, hook),
             // The runtime knows whether the container has stopped, when it is back.
             Err(CriError::Away { .. }) => {
-                if let Some(begun) = self.begun.get_mut(&request_key(&begin.asked)) {
+                if let Some(begun) = self.begun.get_mut(&request_key(&begin.stop)) {
                     (begun.is_cut_short, begun.is_hook_done) =
                         (true, begun.is_hook_done || is_hook_done);
                 }
@@ -285,11 +289,16 @@ impl Stops {
 
     /// Reports the new containers that have run for long enough, measured by this node's clock
     /// alone.
-    fn look_for_next_ones(&mut self, asked: &[StopContainer], containers: &[Container], now: Now) {
+    fn look_for_next_ones(
+        &mut self,
+        requested: &[StopContainer],
+        containers: &[Container],
+        now: Now,
+    ) {
         self.running
             .retain(|id, _| containers.iter().any(|container| container.id == *id));
         for answer in &mut self.answers {
-            let Some(stop) = asked.iter().find(|stop| stop.is_answered_by(answer)) else {
+            let Some(stop) = requested.iter().find(|stop| stop.is_answered_by(answer)) else {
                 continue;
             };
             let is_due =
@@ -323,7 +332,7 @@ impl Stops {
     }
 
     /// The results to report for the requested stops.
-    pub fn answers(&self, asked: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
+    pub fn answers(&self, requested: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
         let of = |stop: &StopContainer| {
             let (since, begun) = (
                 self.stopping_since(stop),
@@ -338,13 +347,14 @@ impl Stops {
             };
             // Report a stop at once if the next daemon could take it for one that it must not
             // begin, or if it was reported before.
-            let is_told = since.is_some_and(|since| now.duration_since(since) >= TOLD_AFTER)
+            let is_reported = since
+                .is_some_and(|since| now.duration_since(since) >= REPORTED_AFTER)
                 || begun.is_some_and(|begun| begun.is_cut_short || stop.cancelled);
             self.answer(stop)
                 .cloned()
-                .or_else(|| is_told.then(stopping))
+                .or_else(|| is_reported.then(stopping))
         };
-        asked.iter().filter_map(of).collect()
+        requested.iter().filter_map(of).collect()
     }
 
     /// Since when the container is being stopped, for any reason.
@@ -359,11 +369,11 @@ impl Stops {
 
     /// Drops the results of stops that are not requested any more, and their begun stops unless
     /// they are under way.
-    pub fn drop_others(&mut self, asked: &[StopContainer]) {
+    pub fn drop_others(&mut self, requested: &[StopContainer]) {
         self.answers
-            .retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
+            .retain(|answer| requested.iter().any(|stop| stop.is_answered_by(answer)));
         let at_work = self.at_work.values().map(|(stop, _)| stop);
-        let known: HashSet<_> = asked.iter().chain(at_work).map(request_key).collect();
+        let known: HashSet<_> = requested.iter().chain(at_work).map(request_key).collect();
         self.begun.retain(|key, _| known.contains(key));
     }
 }

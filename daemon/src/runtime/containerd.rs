@@ -130,11 +130,11 @@ impl Containerd {
     /// A blob's record, if the whole blob is here.
     async fn info(&self, digest: &str) -> Result<Option<Info>, tonic::Status> {
         let mut client = self.content.clone();
-        let asked = answer(client.info(request(InfoRequest {
+        let answered = answer(client.info(request(InfoRequest {
             digest: digest.to_owned(),
         })))
         .await;
-        Ok(found(asked)?.and_then(|answer| answer.info))
+        Ok(found(answered)?.and_then(|answer| answer.info))
     }
 
     /// The records of all blobs that match a filter in containerd's language.

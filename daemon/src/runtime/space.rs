@@ -45,12 +45,12 @@ pub fn check(reference: &str, missing: u64, total: u64, space: &Space) -> Result
 #[allow(clippy::useless_conversion, reason = "these are u32 on some platforms")]
 pub fn measure(host_root: &Path, mountpoint: &str) -> Result<Space, nix::Error> {
     let seen = under(host_root, mountpoint);
-    let asked = if seen.exists() {
+    let path = if seen.exists() {
         seen.as_path()
     } else {
         Path::new("/")
     };
-    let stat = nix::sys::statvfs::statvfs(asked)?;
+    let stat = nix::sys::statvfs::statvfs(path)?;
     let fragment = u64::from(stat.fragment_size());
     Ok(Space {
         mountpoint: mountpoint.to_owned(),

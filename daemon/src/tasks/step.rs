@@ -156,7 +156,7 @@ impl Tasks {
                 continue;
             }
             let open = match &mut task.state {
-                State::Unseen { asked } => !std::mem::replace(asked, true),
+                State::Unseen { requested } => !std::mem::replace(requested, true),
                 State::Done {
                     succeeded: true,
                     stale,
@@ -228,13 +228,13 @@ impl Task {
             error: String::new(),
             image: None,
             look_after: None,
-            state: State::Unseen { asked: false },
+            state: State::Unseen { requested: false },
         };
         let Some(before) = before else { return task };
         // An entry that was dropped and added again is for a pull that is still to come.
-        let asked_again =
+        let is_new_request =
             before.completion_time.is_some() && tag.created_at > before.completion_time;
-        if asked_again {
+        if is_new_request {
             task.started = None;
             return task;
         }
@@ -280,7 +280,7 @@ impl Task {
         let retry = match &self.state {
             State::Done { stale: true, .. } => return look,
             State::Done { .. } => return None,
-            State::Unseen { asked: false } => look,
+            State::Unseen { requested: false } => look,
             State::Absent { not_before } if runtime_ready => {
                 not_before.map(|at| at.steady).filter(|at| *at > now.steady)
             }

@@ -227,10 +227,10 @@ impl Disruptions {
         }
         if self.deletions && !self.namespaces.is_empty() {
             let is_named = condition("is-named", "has(request.name)".to_owned());
-            let asked = ("CREATE", "pods/eviction");
+            let request = ("CREATE", "pods/eviction");
             entries.extend(self.entries(
                 "evict",
-                asked,
+                request,
                 (&self.namespaces, &[is_named]),
                 endpoint,
                 trust,
@@ -288,10 +288,10 @@ impl Disruptions {
             let ready = "oldObject.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
             of_pods.push(condition("is-ready", ready.to_owned()));
         }
-        let entries_of = |name: &str, asked: (&str, &str), conditions: &[Value]| {
+        let entries_of = |name: &str, request: (&str, &str), conditions: &[Value]| {
             self.entries(
                 &format!("{name}{of_unready}"),
-                asked,
+                request,
                 (namespaces, conditions),
                 endpoint,
                 trust,

@@ -38,8 +38,8 @@ struct Calls {
     /// The start of the current second, the number of reviews since then, and the number in the
     /// second before.
     since: Instant,
-    asked: u32,
-    asked_before: u32,
+    reviews: u32,
+    reviews_before: u32,
 }
 
 impl Calls {
@@ -47,8 +47,8 @@ impl Calls {
         Self {
             kept: Vec::new(),
             since: now,
-            asked: 0,
-            asked_before: 0,
+            reviews: 0,
+            reviews_before: 0,
         }
     }
 
@@ -56,11 +56,11 @@ impl Calls {
     fn are_many(&mut self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.since);
         if age >= SECOND {
-            self.asked_before = if age < 2 * SECOND { self.asked } else { 0 };
-            (self.since, self.asked) = (now, 0);
+            self.reviews_before = if age < 2 * SECOND { self.reviews } else { 0 };
+            (self.since, self.reviews) = (now, 0);
         }
-        self.asked = self.asked.saturating_add(1);
-        self.asked.max(self.asked_before) >= MANY
+        self.reviews = self.reviews.saturating_add(1);
+        self.reviews.max(self.reviews_before) >= MANY
     }
 }
 

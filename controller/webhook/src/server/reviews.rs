@@ -146,14 +146,14 @@ impl Asking {
         namespace: &str,
         judge: &Judge,
     ) -> Result<Vec<u8>, Refusal> {
-        let asked = async {
+        let uid = async {
             let turn = self.evictions.take(namespace).await;
             let _asking = turn.ok_or(NotYet("pods of so many evictions"))?;
             question.pods_uid(&judge.client, &self.missing).await
         };
-        let asked = tokio::time::timeout(recreate::PATIENCE, asked).await;
-        let asked = asked.unwrap_or(Err(NotYet("pods in time")));
-        question.answer(asked, judge).map_err(unanswered)
+        let uid = tokio::time::timeout(recreate::PATIENCE, uid).await;
+        let uid = uid.unwrap_or(Err(NotYet("pods in time")));
+        question.answer(uid, judge).map_err(unanswered)
     }
 
     async fn contents_of(

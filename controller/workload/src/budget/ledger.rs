@@ -22,7 +22,7 @@ use crate::plan::Waiting;
 pub use view::{is_counted, note_counted, note_settled, settled_by, unless_only_its_view};
 
 /// The ledger notes a repeated request for a replacement at most this often.
-const ASKED_LATELY: SignedDuration = SignedDuration::from_secs(60);
+const REQUESTED_LATELY: SignedDuration = SignedDuration::from_secs(60);
 
 /// A request to take one pod out of service.
 #[derive(Debug, Clone, PartialEq)]
@@ -294,7 +294,7 @@ pub fn ask_replacement(
     now: Timestamp,
 ) -> bool {
     let ledger = status.ledger.get_or_insert_default();
-    let is_fresh = |old: &Replacement| now.duration_since(old.time.0) < ASKED_LATELY;
+    let is_fresh = |old: &Replacement| now.duration_since(old.time.0) < REQUESTED_LATELY;
     let mut deployment = deployment.cloned();
     match ledger
         .replacements

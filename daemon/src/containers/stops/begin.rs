@@ -14,7 +14,7 @@ const MAX_GRACE: Duration = Duration::from_secs(MAX_GRACE_SECONDS.unsigned_abs()
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begin {
     /// The requested stop.
-    pub asked: StopContainer,
+    pub stop: StopContainer,
     /// The runtime's id.
     pub id: String,
     /// The runtime's id of its sandbox.
@@ -48,13 +48,13 @@ pub(super) fn begin(
     before: Option<Begun>,
     now: Now,
 ) -> Begin {
-    let asked = stop
+    let seconds = stop
         .grace_period_seconds
         .map(|seconds| u64::try_from(seconds).unwrap_or(0));
-    let grace = asked
+    let grace = seconds
         .map_or_else(|| pre_stop::grace(container), Duration::from_secs)
         .min(MAX_GRACE);
-    let has_no_hook = asked == Some(0) || before.is_some_and(|before| before.is_hook_done);
+    let has_no_hook = seconds == Some(0) || before.is_some_and(|before| before.is_hook_done);
     Begin {
         id: container.id.clone(),
         sandbox: container.pod_sandbox_id.clone(),
@@ -68,6 +68,6 @@ pub(super) fn begin(
         } else {
             pre_stop::hook(container)
         },
-        asked: stop.clone(),
+        stop: stop.clone(),
     }
 }

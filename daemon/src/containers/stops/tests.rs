@@ -543,7 +543,7 @@ fn interrupted_stop_is_not_repeated_by_other_request() {
         }
         let begun = see(&mut stops, &asked, &containers, 32);
         assert_eq!(
-            begun.iter().map(|begin| &begin.asked).collect::<Vec<_>>(),
+            begun.iter().map(|begin| &begin.stop).collect::<Vec<_>>(),
             [&asked[request]],
             "{is_daemon}"
         );
@@ -625,8 +625,8 @@ proptest! {
                         prop_assert!(asked.iter().any(|stop| id(&stop.container_id) == begin.id));
                         prop_assert!(!ended.contains(&begin.id), "{} is stopped twice", begin.id);
                         prop_assert!(!at_work.iter().any(|other| other.id == begin.id), "{} twice at once", begin.id);
-                        let key = request_key(&begin.asked);
-                        prop_assert!(!begin.asked.cancelled || begun.contains(&key), "{} begins although it is cancelled", begin.id);
+                        let key = request_key(&begin.stop);
+                        prop_assert!(!begin.stop.cancelled || begun.contains(&key), "{} begins although it is cancelled", begin.id);
                         begun.push(key);
                         at_work.push(begin);
                     }
@@ -650,7 +650,7 @@ proptest! {
                     // The runtime dies, and the container lives on.
                     let begin = at_work.remove(which);
                     stops.over(&begin, None, Err(&away()), now(at));
-                    prop_assert!(stops.answers(&asked, now(at).steady).iter().any(|answer| begin.asked.is_answered_by(answer)));
+                    prop_assert!(stops.answers(&asked, now(at).steady).iter().any(|answer| begin.stop.is_answered_by(answer)));
                 }
                 _ => {}
             }

@@ -153,11 +153,12 @@ fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
         .as_ref()
         .filter(|_| request.old_object.is_none());
     let object = request.object.map(RawValue::get);
-    let told = budgets
+    let overlaps = budgets
         .zip(object)
         .and_then(|(budgets, object)| budgets.beside(&request.resource.resource, object));
     let ignored = object.map(|object| kinds::warnings_about(&request.resource.resource, object));
-    told.into_iter()
+    overlaps
+        .into_iter()
         .chain(ignored.into_iter().flatten())
         .collect()
 }

@@ -71,7 +71,7 @@ impl Question {
     /// Neither has one.
     pub(in crate::server) fn answer(
         self,
-        asked: Result<Option<String>, NotYet>,
+        read: Result<Option<String>, NotYet>,
         judge: &Judge,
     ) -> Result<Vec<u8>, Unanswered> {
         let known = || {
@@ -80,7 +80,7 @@ impl Question {
                 .as_ref()?
                 .known_uid(&self.namespace, self.pod())
         };
-        let uid = asked.or_else(|not_yet| known().map(Some).ok_or(not_yet))?;
+        let uid = read.or_else(|not_yet| known().map(Some).ok_or(not_yet))?;
         let mut answer = Answer::to(&self.uid);
         if let Some(uid) = uid {
             let mut after = self.eviction.clone();

@@ -208,13 +208,13 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
             .chain(status.as_ref().err())
             .filter(|failure| !failure.permanent)
     };
-    let told =
+    let describe =
         |failure: &Failure| format!("{} {}: {}", failure.write, failure.object, failure.message);
     if let Some(failure) = failures().find(|failure| !failure.outdated) {
-        return Next::Retry(told(failure));
+        return Next::Retry(describe(failure));
     }
     if let Some(outdated) = failures().next() {
-        return Next::Again(told(outdated));
+        return Next::Again(describe(outdated));
     }
     let is_held = outcome.failures.iter().any(Failure::is_of_budget);
     let is_mended_by_its_author =

@@ -151,7 +151,7 @@ pub fn beyond(
     why: &str,
     now: Timestamp,
 ) -> (Plan, DistributedPodDisruptionBudgetStatus) {
-    let told = budget
+    let conditions = budget
         .status
         .as_ref()
         .map_or(&[][..], |status| &status.conditions);
@@ -162,21 +162,21 @@ pub fn beyond(
     );
     let status = DistributedPodDisruptionBudgetStatus {
         observed_generation: budget.metadata.generation.unwrap_or_default(),
-        conditions: beyond::conditions(told, why, now),
+        conditions: beyond::conditions(conditions, why, now),
         floor: budget.status.as_ref().and_then(|status| status.floor),
         ..DistributedPodDisruptionBudgetStatus::default()
     };
-    (beyond::plan(told, why, step), status)
+    (beyond::plan(conditions, why, step), status)
 }
 
 /// Keeps a budget whose floor other clusters have read, until no other cluster counts on the floor.
 fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
     let budget = &*snapshot.budget;
-    let (told, left) = floor::reported_floor(budget, snapshot.seen_for);
+    let (reported, left) = floor::reported_floor(budget, snapshot.seen_for);
     if let Some(left) = left.and_then(|left| SignedDuration::try_from(left).ok()) {
         plan.look_again_after(left);
     }
-    let is_told = budget
+    let has_floor = budget
         .status
         .as_ref()
         .is_some_and(|status| status.floor.is_some());
@@ -185,10 +185,10 @@ fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
         snapshot.has_finalizer(),
     );
     let mut finalizers = budget.metadata.finalizers.clone().unwrap_or_default();
-    let reason = if told.is_some() && !has_finalizer && !is_going {
+    let reason = if reported.is_some() && !has_finalizer && !is_going {
         finalizers.push(BUDGET_FLOOR.to_owned());
         "other clusters are about to count on its floor"
-    } else if told.is_none() && !is_told && has_finalizer {
+    } else if reported.is_none() && !has_floor && has_finalizer {
         finalizers.retain(|name| name != BUDGET_FLOOR);
         "no other cluster counts on its floor"
     } else {

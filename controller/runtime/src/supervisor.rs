@@ -53,7 +53,8 @@ impl Supervisor {
         self.watch(task, tokio::spawn(work));
     }
 
-    /// Starts a task that must run until `token` is cancelled, which happens later than [`Self::stop`].
+    /// Starts a task that must run until `token` is cancelled, which happens later than
+    /// [`Self::stop`].
     pub fn spawn_until(
         &self,
         token: &CancellationToken,

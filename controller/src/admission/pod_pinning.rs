@@ -122,12 +122,12 @@ impl PodPinning {
 
     fn scope_now(&self) -> Option<Scope> {
         let records = self.records.as_ref()?.all();
-        let is_asked = |state: &PersistentPodState| {
+        let is_foreign = |state: &PersistentPodState| {
             TargetKind::of(state) != TargetKind::Ours && !self.is_protected(state)
         };
         let mut foreign: Vec<_> = records
             .into_iter()
-            .filter(|state| is_asked(&state.0) && !state.terminating())
+            .filter(|state| is_foreign(&state.0) && !state.terminating())
             .collect();
         foreign.sort_by_cached_key(|state| age(state));
         let waits = |state: &PersistentPodState| {

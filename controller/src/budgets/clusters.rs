@@ -346,7 +346,7 @@ impl Clusters {
             .and_then(|seen| seen.promise)
             .filter(|(_, until)| *until > Instant::now());
         let keeps = promise.map_or(0, |(pods, _)| pods);
-        let told = if keeps > 0 {
+        let why = if keeps > 0 {
             format!("{why}; its floor of {keeps} is counted on")
         } else {
             why
@@ -357,7 +357,7 @@ impl Clusters {
                 held: of_member.and_then(|seen| seen.held.clone()),
                 aliases: seen.aliases(&member.cluster),
             },
-            brings: Err(Silence { why: told, keeps }),
+            brings: Err(Silence { why, keeps }),
             last_read: of_member.and_then(|seen| seen.read),
         }
     }

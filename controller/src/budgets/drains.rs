@@ -260,8 +260,8 @@ impl Drains<'_> {
             .instead(pod, &self.budgets[*budget].name, message)
             .await
         {
-            Some(Instead::First { told, .. } | Instead::Never { told }) => {
-                EvictionDecision::Refused(told).words()
+            Some(Instead::First { message, .. } | Instead::Never { message }) => {
+                EvictionDecision::Refused(message).words()
             }
             None => decision.words(),
         }

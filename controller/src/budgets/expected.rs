@@ -125,13 +125,13 @@ impl PodBudgets {
         &self,
         budget: &Budget,
         view: &View,
-        told: &[Condition],
+        conditions: &[Condition],
     ) -> Duration {
         let rules = &self.holds(budget).rules;
         let is_known = rules
             .as_ref()
             .is_ok_and(|rules| view.expected_by(rules).is_ok());
-        recheck_delay(is_known, told, Timestamp::now())
+        recheck_delay(is_known, conditions, Timestamp::now())
     }
 
     /// The time until the next count of a budget in this namespace. It is shorter after a change of

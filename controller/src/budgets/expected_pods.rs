@@ -68,7 +68,7 @@ impl Kind {
 
     /// The key of a cached answer about an object of this kind. A fault names the object by `said`,
     /// so `said` is part of the key.
-    fn asked(&self, namespace: &str, name: &str, said: &str) -> String {
+    fn cache_key(&self, namespace: &str, name: &str, said: &str) -> String {
         let Self {
             name:
                 GroupVersionKind {

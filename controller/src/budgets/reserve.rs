@@ -195,11 +195,14 @@ impl PodBudgets {
         message: &str,
     ) -> Option<String> {
         match self.instead(pod, &key.words(), message).await? {
-            Instead::First { told, deployment } => self
+            Instead::First {
+                message,
+                deployment,
+            } => self
                 .note_replacement(key, request, deployment.as_ref())
                 .await
-                .then_some(told),
-            Instead::Never { told } => Some(told),
+                .then_some(message),
+            Instead::Never { message } => Some(message),
         }
     }
 

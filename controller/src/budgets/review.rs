@@ -255,11 +255,11 @@ impl Budgets for PodBudgets {
         } else {
             String::new()
         };
-        let told = format!(
+        let warning = format!(
             "{}{more} may hold the same pods: each of them must let a pod go",
             names.join(", ")
         );
-        (!names.is_empty()).then_some(told)
+        (!names.is_empty()).then_some(warning)
     }
 
     fn known_uid(&self, namespace: &str, pod: &str) -> Option<String> {

@@ -212,17 +212,17 @@ impl ContainerRecreateRequestController {
             )
         };
         let goes = request.terminating() || plan.actions().any(ends);
-        let told = (!goes)
+        let reported = (!goes)
             .then(|| status(snapshot, plan, &Outcome::default(), now))
             .flatten();
         let is_stop = request
             .0
             .status
             .as_ref()
-            .zip(told.as_ref())
+            .zip(reported.as_ref())
             .is_some_and(|(old, new)| tells_stops_alone(old, new));
         let wait = self.unreported.waits(request.uid(), is_stop);
-        let told = told.filter(|_| wait.is_none());
+        let reported = reported.filter(|_| wait.is_none());
         let next = |outcome: &Outcome| {
             (!goes && wait.is_none()).then(|| status(snapshot, plan, outcome, now))
         };
@@ -231,9 +231,9 @@ impl ContainerRecreateRequestController {
             .await;
         // An event of the pod for facts that its own status does not say. A repeated event only
         // raises its count.
-        if let (Some(told), Some(pod)) = (told, &snapshot.pod) {
+        if let (Some(reported), Some(pod)) = (reported, &snapshot.pod) {
             let events = Plan {
-                events: pod_events(snapshot, &told),
+                events: pod_events(snapshot, &reported),
                 ..Plan::default()
             };
             context.executor.act(&events, &Owner::of(&**pod)).await;

@@ -286,13 +286,13 @@ fn wake_for_pods(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
     reads.pods.on_change(move |change| {
         each(change, |pod| {
             let node = &pod.spec.node_name;
-            let is_asked_for = || {
+            let is_requested = || {
                 !requests_of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name).is_empty()
             };
             // A node without a NodeImage is reconciled when it gets one.
             if images
                 .get("", node)
-                .is_some_and(|image| bears_on(pod, &image.0) || is_asked_for())
+                .is_some_and(|image| bears_on(pod, &image.0) || is_requested())
             {
                 to.add(Key::new("", node));
             }

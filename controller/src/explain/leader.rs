@@ -36,8 +36,9 @@ pub(crate) async fn wait(
     config.root_cert = Some(Vec::new());
     let leader = Client::try_from(config).map_err(|error| unreachable(error.to_string()))?;
     let path = format!("/waits/{}/{namespace}/{name}", resource.plural);
-    let asked = timeout(WITHIN, client::get_within::<Wait>(&leader, &path, LARGEST)).await;
-    let answered = asked.map_err(|_| unreachable(format!("{} s have passed", WITHIN.as_secs())))?;
+    let answered = timeout(WITHIN, client::get_within::<Wait>(&leader, &path, LARGEST)).await;
+    let answered =
+        answered.map_err(|_| unreachable(format!("{} s have passed", WITHIN.as_secs())))?;
     answered.map_err(|failed| unreachable(failed.to_string()))
 }
 

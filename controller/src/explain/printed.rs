@@ -70,9 +70,13 @@ impl Explained {
                 .find(|c| c["type"] == condition::BLOCKED)
                 .cloned()
         };
-        let told = of(old).filter(|_| !plan.is_idle());
-        let is_refusal = |told: &Value| told["reason"].as_str().is_some_and(blocked::is_of_write);
-        let (refused, lapsed) = (told.clone().filter(is_refusal), told);
+        let reported = of(old).filter(|_| !plan.is_idle());
+        let is_refusal = |reported: &Value| {
+            reported["reason"]
+                .as_str()
+                .is_some_and(blocked::is_of_write)
+        };
+        let (refused, lapsed) = (reported.clone().filter(is_refusal), reported);
         let blocked = refused.or_else(|| of(status)).or(lapsed);
         Self {
             kind,

@@ -24,7 +24,7 @@ pub(crate) fn is_trigger<S: Clone + Default + PartialEq>(
     new: (&ObjectMeta, &Option<S>),
     without_words: impl Fn(&mut S),
 ) -> bool {
-    let told = |status: &Option<S>| {
+    let facts = |status: &Option<S>| {
         let mut status = status.clone().unwrap_or_default();
         without_words(&mut status);
         status
@@ -40,5 +40,5 @@ pub(crate) fn is_trigger<S: Clone + Default + PartialEq>(
         &b.labels,
         &b.annotations,
         &b.deletion_timestamp,
-    ) || told(old.1) != told(new.1)
+    ) || facts(old.1) != facts(new.1)
 }

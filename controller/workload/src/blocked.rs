@@ -78,10 +78,10 @@ pub fn of_pods(view: &WorkloadView<'_>, plan: &Plan, now: Timestamp) -> Vec<Caus
     of_pods_without(view, &Uids::new(), plan, now)
 }
 
-/// The same without the pods in `told`, for which the workload's kind has more precise causes.
+/// The same without the pods in `excluded`, for which the workload's kind has more precise causes.
 pub fn of_pods_without(
     view: &WorkloadView<'_>,
-    told: &Uids,
+    excluded: &Uids,
     plan: &Plan,
     now: Timestamp,
 ) -> Vec<Cause> {
@@ -94,12 +94,12 @@ pub fn of_pods_without(
     let pods = view
         .pods
         .iter()
-        .filter(|pod| !told.contains(&pod.metadata.uid));
+        .filter(|pod| !excluded.contains(&pod.metadata.uid));
     let mut causes: Vec<_> = pods.flat_map(of_pod).collect();
     causes.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut causes: Vec<_> = causes.into_iter().map(|(_, cause)| cause).collect();
     if !causes.is_empty()
-        && let Some(others) = budget(view, told, plan, now)
+        && let Some(others) = budget(view, excluded, plan, now)
     {
         // A pod whose resize is infeasible still serves, and itself makes the other pods wait.
         let holding = causes
@@ -112,12 +112,12 @@ pub fn of_pods_without(
 
 /// The text about pods that wait for `maxUnavailable`: which pods are out of service. A budget may
 /// hold other pods that count as well, so that these pods alone need not use it up.
-fn budget(view: &WorkloadView<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
+fn budget(view: &WorkloadView<'_>, excluded: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
     plan.waiting
         .iter()
         .find(|waiting| waiting.reason.contains("maxUnavailable"))?;
     let seconds = view.workload.min_ready_seconds;
-    let is_counted = |pod: &&Arc<Pod>| pod.is_active() && !told.contains(&pod.metadata.uid);
+    let is_counted = |pod: &&Arc<Pod>| pod.is_active() && !excluded.contains(&pod.metadata.uid);
     let unavailable = view
         .pods
         .iter()

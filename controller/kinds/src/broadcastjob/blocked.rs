@@ -92,9 +92,9 @@ fn paused(
     let is_open = failed
         .iter()
         .any(|place| place.result() == Some(PodResult::Failed));
-    let told = workload
+    let reported = workload
         .blocked
-        .filter(|told| told.reason == POD_FAILED && job.spec.paused);
+        .filter(|reported| reported.reason == POD_FAILED && job.spec.paused);
     let message = if is_open {
         failed.sort_by_key(|place| place.result() != Some(PodResult::Failed));
         let more = if failed.len() > MOST {
@@ -121,7 +121,7 @@ fn paused(
             nodes.join(", ")
         )
     } else {
-        told?.message.to_owned()
+        reported?.message.to_owned()
     };
     Some(Cause::new(Grade::Failing, POD_FAILED, message, now))
 }

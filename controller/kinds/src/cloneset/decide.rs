@@ -280,8 +280,8 @@ fn leaving(
         uids: Uids::new(),
     };
     for pod in leave {
-        let asked = view.is_to_delete(&pod);
-        let reason = if asked {
+        let is_requested = view.is_to_delete(&pod);
+        let reason = if is_requested {
             "its deletion was asked for"
         } else {
             "there are more pods than wanted"

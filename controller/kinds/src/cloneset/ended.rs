@@ -133,11 +133,11 @@ pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
         .iter()
         .filter(|pod| ended::has_failed(pod))
         .min_by_key(|pod| &pod.metadata.name);
-    let told = || {
+    let reported = || {
         workload
             .blocked
-            .filter(|told| told.reason == PODS_FAIL)
-            .map(|told| told.message.to_owned())
+            .filter(|reported| reported.reason == PODS_FAIL)
+            .map(|reported| reported.message.to_owned())
     };
     let message = match failed {
         Some(pod) => {
@@ -147,7 +147,7 @@ pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
                 ended::cause(pod)
             )
         }
-        None if next.iter().any(|pod| ended::has_not_begun(pod, now)) => told()?,
+        None if next.iter().any(|pod| ended::has_not_begun(pod, now)) => reported()?,
         None => return None,
     };
     Some(Cause::new(Grade::Failing, PODS_FAIL, message, now))

@@ -25,7 +25,7 @@ use berth_workload::update::podset::{Phases, split_by_selector};
 use berth_workload::update::revision::{self, Revision};
 use foreign::Foreign;
 use serde_json::{Value, json};
-use writes::told;
+use writes::describe;
 
 use super::{CloneSetOwner, Snapshot, decide, owner_key, status};
 use crate::model::apiserver::set_condition;
@@ -70,7 +70,7 @@ pub(super) struct Tally {
     pub(super) available: usize,
     pub(super) old: usize,
     /// Old pods with a request for deletion.
-    pub(super) asked: usize,
+    pub(super) to_delete: usize,
 }
 
 pub(super) fn template(image: &str) -> Value {
@@ -239,7 +239,7 @@ impl World {
                 }
                 self.write(action);
                 if self.traced {
-                    let left = (told(action), self.tally());
+                    let left = (describe(action), self.tally());
                     self.trace.push(left);
                 }
             }
@@ -446,9 +446,10 @@ impl World {
                 &updated,
             )
         };
-        let asked = |pod: &&Arc<Pod>| is_old(pod) && pod.metadata.label(SPECIFIED_DELETE).is_some();
+        let is_to_delete =
+            |pod: &&Arc<Pod>| is_old(pod) && pod.metadata.label(SPECIFIED_DELETE).is_some();
         Tally {
-            asked: pods.iter().filter(asked).count(),
+            to_delete: pods.iter().filter(is_to_delete).count(),
             pods: pods.iter().filter(|pod| pod.is_active()).count(),
             available: pods.iter().filter(available).count(),
             old: pods

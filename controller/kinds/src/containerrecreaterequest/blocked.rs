@@ -79,12 +79,12 @@ fn not_back(snapshot: &Snapshot, pod: &Pod, name: &str, now: Timestamp) -> Optio
         return not_started(pod, &place, status, waiting);
     }
     // A crash-looping container reports a reason only while it waits.
-    if let Some(told) =
-        told(&snapshot.request).filter(|told| told.reason == NOT_STARTED && !status.ready)
+    if let Some(reported) = blocked_condition(&snapshot.request)
+        .filter(|reported| reported.reason == NOT_STARTED && !status.ready)
     {
         return Some(Blocked {
             reason: NOT_STARTED,
-            message: told.message.clone(),
+            message: reported.message.clone(),
         });
     }
     if unreported(snapshot, pod, name).is_some_and(|due| due <= now) {
@@ -109,7 +109,7 @@ fn place(snapshot: &Snapshot, pod: &Pod) -> String {
     format!("ContainerRecreateRequest {name}: pod {pod} on node {node}")
 }
 
-fn told(request: &ContainerRecreateRequest) -> Option<&Condition> {
+fn blocked_condition(request: &ContainerRecreateRequest) -> Option<&Condition> {
     request
         .status
         .as_ref()?
@@ -126,7 +126,7 @@ fn behind(snapshot: &Snapshot, other: &str) -> Option<Blocked> {
         .of_pod
         .iter()
         .find(|request| request.metadata.name.as_deref() == Some(other))?;
-    let reason = &told(first)?.reason;
+    let reason = &blocked_condition(first)?.reason;
     let message = format!(
         "{}: ContainerRecreateRequest {other} comes first, and does not get on ({reason}); see its condition Blocked, or delete it",
         place(snapshot, pod)
@@ -176,16 +176,15 @@ fn not_started(
 /// The time from which the status says that the kubelet has not reported the stop, because its node
 /// is not ready. A stop may take the grace period.
 fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timestamp> {
-    let asked = snapshot.course(pod).requested_stop(container)?;
+    let stop = snapshot.course(pod).requested_stop(container)?;
     let is_the_old = |status: &&ContainerStatus| {
-        is_running(status) && *status.container_id == *asked.container_id
+        is_running(status) && *status.container_id == *stop.container_id
     };
     pod.container_status(container).filter(is_the_old)?;
-    asked
-        .created_at
+    stop.created_at
         .as_ref()?
         .0
-        .checked_add(grace(asked, Some(pod)).saturating_add(LASTING))
+        .checked_add(grace(stop, Some(pod)).saturating_add(LASTING))
         .ok()
 }
 

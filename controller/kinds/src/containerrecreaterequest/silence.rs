@@ -57,13 +57,13 @@ pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<Signed
 /// The report that a container has lasted is due after the time that the container must last.
 pub(super) fn awaited(snapshot: &Snapshot, pod: &Pod) -> Option<Word> {
     let course = snapshot.course(pod);
-    let asked = snapshot
+    let stops = snapshot
         .request
         .spec
         .containers
         .iter()
         .filter_map(|container| course.requested_stop(&container.name));
-    let of_stops = asked.filter_map(|stop| {
+    let of_stops = stops.filter_map(|stop| {
         let due = match course.answer(stop).map(|answer| answer.phase) {
             None => stop.created_at.as_ref()?.0,
             Some(StopPhase::Stopping) => course.stops_by(stop).filter(|_| course.is_begun(stop))?,

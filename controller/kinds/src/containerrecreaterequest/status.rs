@@ -202,11 +202,11 @@ fn grace_begins(
     now: Timestamp,
 ) -> bool {
     let request = &*snapshot.request;
-    let is_asked = strategy(request).unready_grace_period_seconds.is_some()
+    let has_grace_ended = strategy(request).unready_grace_period_seconds.is_some()
         && grace_left(request, now).is_none();
     // The writes of this plan are done, or were done before.
     let is_done = outcome.failures.is_empty() && plan.refusal.is_none();
-    is_asked && may_begin(request) && is_done && !lacks_gate(request, pod)
+    has_grace_ended && may_begin(request) && is_done && !lacks_gate(request, pod)
 }
 
 fn grace(now: Timestamp) -> Condition {

@@ -146,14 +146,15 @@ fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
 /// The cause if pods of a node fail one after the other: the node refuses or evicts them.
 fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let workload = snapshot.view().workload;
-    let told = workload
+    let reported = workload
         .blocked
-        .filter(|told| told.reason == PODS_FAIL)
-        .map(|told| told.message);
+        .filter(|reported| reported.reason == PODS_FAIL)
+        .map(|reported| reported.message);
     let head = |node: &str| {
         format!("{workload}: pods on node {node} fail one after the other; the node says: ")
     };
-    let is_told = |node: &str| told.is_some_and(|told| told.starts_with(&head(node)));
+    let is_reported =
+        |node: &str| reported.is_some_and(|reported| reported.starts_with(&head(node)));
     let mut of_node = places.wanted().filter_map(|(name, place)| {
         // If the set's own pod has the port, that is another cause.
         let is_second = |pod: &Pod| is_refused_port(pod) && place.active().next().is_some();
@@ -162,16 +163,18 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
             .iter()
             .find(|pod| has_failed(pod) && !is_second(pod));
         let message = match failed {
-            Some(pod) if place.node.ready && (times(snapshot, name) >= OFTEN || is_told(name)) => {
+            Some(pod)
+                if place.node.ready && (times(snapshot, name) >= OFTEN || is_reported(name)) =>
+            {
                 format!("{}{}", head(name), cause(pod))
             }
             // Between two of them the problem is not solved yet.
-            None if is_told(name) && place.pods.iter().all(|pod| has_not_begun(pod, now)) => {
-                told?.to_owned()
+            None if is_reported(name) && place.pods.iter().all(|pod| has_not_begun(pod, now)) => {
+                reported?.to_owned()
             }
             _ => return None,
         };
-        Some((!is_told(name), message))
+        Some((!is_reported(name), message))
     });
     let first = of_node.next()?;
     let (_, message) = of_node.fold(
@@ -184,11 +187,11 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
 /// The cause if two pods of one node need the same host port.
 fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let workload = snapshot.view().workload;
-    let is_told = workload
+    let is_reported = workload
         .blocked
-        .is_some_and(|told| told.reason == HOST_PORT_WITH_SURGE);
+        .is_some_and(|reported| reported.reason == HOST_PORT_WITH_SURGE);
     let is_kept_out = places.wanted().any(|(_, place)| keeps_second_out(place));
-    if !is_kept_out && !is_told {
+    if !is_kept_out && !is_reported {
         return None;
     }
     let template = snapshot.set.spec.template.value();

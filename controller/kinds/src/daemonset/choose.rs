@@ -31,7 +31,7 @@ pub(super) struct Turns<'a> {
     pub(super) budget: usize,
     /// Nodes that may lose their available pod for a requested deletion. One at a time may do so
     /// with maxSurge, too, which lets an update take none.
-    asked: usize,
+    deletions: usize,
     /// Nodes that may get a second pod now.
     pub(super) surge: usize,
     /// The revision for a new pod on a node that the update leaves out, if that is not the update
@@ -132,7 +132,7 @@ impl<'a> Turns<'a> {
             allowed,
             in_zone,
             budget: settings.max_unavailable.saturating_sub(unavailable),
-            asked: settings.max_unavailable.max(1).saturating_sub(unavailable),
+            deletions: settings.max_unavailable.max(1).saturating_sub(unavailable),
             surge: settings.max_surge.saturating_sub(surging),
             held,
             empty,
@@ -154,8 +154,8 @@ impl<'a> Turns<'a> {
 
     /// Takes one from the budget for a requested deletion.
     pub(super) fn take_for_deletion(&mut self) -> bool {
-        let has_some = self.asked > 0;
-        self.asked = self.asked.saturating_sub(1);
+        let has_some = self.deletions > 0;
+        self.deletions = self.deletions.saturating_sub(1);
         self.budget = self.budget.saturating_sub(usize::from(has_some));
         has_some
     }

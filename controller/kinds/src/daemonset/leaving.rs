@@ -168,10 +168,10 @@ fn requested<'a>(
 ) -> Vec<(&'a Arc<Pod>, String)> {
     let view = snapshot.view();
     let mut go = Vec::new();
-    let is_asked = |pod: &&Arc<Pod>| {
+    let is_requested = |pod: &&Arc<Pod>| {
         pod.is_active() && view.is_to_delete(pod) && !known.contains(&pod.metadata.uid)
     };
-    for pod in snapshot.pods.iter().filter(is_asked) {
+    for pod in snapshot.pods.iter().filter(is_requested) {
         let is_of_wanted = places
             .by_node
             .get(node_of(pod))

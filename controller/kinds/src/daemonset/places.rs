@@ -133,10 +133,10 @@ impl Fits {
     /// From the set's template, as the controller read it.
     pub(super) fn new(set: &DaemonSet, template: &Value) -> Self {
         let annotations = set.metadata.annotations.as_ref();
-        let told = annotations.and_then(|all| all.get(DAEMONSET_IGNORE_UNSCHEDULABLE));
+        let annotation = annotations.and_then(|all| all.get(DAEMONSET_IGNORE_UNSCHEDULABLE));
         Self {
             placement: Placement::of_daemons(template),
-            leaves_cordoned: told.is_some_and(|value| value == "true"),
+            leaves_cordoned: annotation.is_some_and(|value| value == "true"),
         }
     }
 

@@ -37,8 +37,8 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     let unknown = next
         .conditions
         .iter()
-        .find(|told| told.type_ == BLOCKED)
-        .map(|told| &told.message);
+        .find(|condition| condition.type_ == BLOCKED)
+        .map(|condition| &condition.message);
     let mut lines = vec![of_all(match unknown {
         Some(why) => format!(
             "{healthy} pods are healthy, {own} of them its own; its pods are refused: {why}"

@@ -174,12 +174,12 @@ pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<
 /// budgets.
 pub(super) fn reported_sharing(snapshot: &Snapshot) -> Vec<String> {
     let generation = snapshot.budget.metadata.generation;
-    let told = snapshot
+    let statuses = snapshot
         .budget
         .status
         .iter()
         .filter(|status| Some(status.observed_generation) == generation);
-    let conditions = told
+    let conditions = statuses
         .flat_map(|status| &status.conditions)
         .filter(|condition| condition.type_ == FEDERATED);
     let parts = conditions.flat_map(|condition| condition.message.split("; "));

@@ -111,10 +111,10 @@ fn begun(plan: &Plan, outcome: &Outcome) -> usize {
         .stages
         .iter()
         .filter(|stage| protected && stage.name == PULL);
-    let asked = stage
+    let actions = stage
         .flat_map(|stage| &stage.steps)
         .flat_map(|step| &step.actions);
-    asked
+    actions
         .filter(
             |action| matches!(action, Action::Patch { resource: NODE_IMAGES, target, .. } if !failed.contains(target.name.as_str())),
         )

@@ -70,7 +70,7 @@ fn question(pod: &Value) -> BTreeMap<String, InspectEnv> {
 /// Stops containers of the right image with wrong variables, and containers that must not run any
 /// more.
 pub(crate) fn stop(pod: &mut Value) {
-    for (name, asked) in question(pod) {
+    for (name, inspection) in question(pod) {
         let statuses = pod["status"]["containerStatuses"]
             .as_array()
             .into_iter()
@@ -78,14 +78,17 @@ pub(crate) fn stop(pod: &mut Value) {
         let id = statuses
             .filter(|status| status["name"] == *name)
             .find_map(|status| status["containerID"].as_str());
-        let is_named = id.is_some_and(|id| id == format!("containerd://{}", asked.container_id));
+        let is_named =
+            id.is_some_and(|id| id == format!("containerd://{}", inspection.container_id));
         let created = &mut pod["created"][&name];
         let differs = |(variable, wanted): (&String, &String)| {
             !wanted.is_empty()
                 && *wanted
                     != env_hash::of_value(created["env"][variable].as_str().unwrap_or_default())
         };
-        if created["image"] == asked.image && (is_named || asked.values.iter().any(differs)) {
+        if created["image"] == inspection.image
+            && (is_named || inspection.values.iter().any(differs))
+        {
             created["stopped"] = json!(true);
         }
     }
@@ -93,21 +96,21 @@ pub(crate) fn stop(pod: &mut Value) {
 
 /// The daemon's report about the pod's containers.
 pub(crate) fn inspected(pod: &Value) -> Vec<InspectedContainer> {
-    let asked = question(pod);
+    let inspections = question(pod);
     let statuses = pod["status"]["containerStatuses"]
         .as_array()
         .cloned()
         .unwrap_or_default();
     statuses
         .iter()
-        .map(|status| container(pod, status, &asked))
+        .map(|status| container(pod, status, &inspections))
         .collect()
 }
 
 fn container(
     pod: &Value,
     status: &Value,
-    asked: &BTreeMap<String, InspectEnv>,
+    inspections: &BTreeMap<String, InspectEnv>,
 ) -> InspectedContainer {
     let name = status["name"].as_str().unwrap().to_owned();
     let created = &pod["created"][&name];
@@ -116,15 +119,18 @@ fn container(
         hash: kubelet_hash(&name, created["image"].as_str().unwrap_or_default()),
         ..InspectedContainer::default()
     };
-    if let Some(asked) = asked.get(&name).filter(|_| created["stopped"] != true) {
+    if let Some(inspection) = inspections
+        .get(&name)
+        .filter(|_| created["stopped"] != true)
+    {
         let value = |variable: &str| {
             created["env"][variable]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned()
         };
-        container.update.clone_from(&asked.update);
-        container.env = asked
+        container.update.clone_from(&inspection.update);
+        container.env = inspection
             .values
             .keys()
             .map(|name| (name.clone(), env_hash::of_value(&value(name))))

@@ -212,8 +212,9 @@ impl<K: Simulated> World<K> {
         self.outcome = K::execute(self, &plan);
         self.last = plan.clone();
         let new = status(&self.snapshot(), &plan, &self.outcome, self.now);
-        let (old, told) = (json!(K::status(&self.set)), json!(new));
-        plan.events.extend(blocked::announced::event(&old, &told));
+        let (old, reported) = (json!(K::status(&self.set)), json!(new));
+        plan.events
+            .extend(blocked::announced::event(&old, &reported));
         K::set_status(Arc::make_mut(&mut self.set), new);
         K::schedule(self);
         plan

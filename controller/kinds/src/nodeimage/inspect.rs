@@ -61,7 +61,7 @@ fn needs_inspection(pod: &Pod, image: &NodeImage) -> bool {
         .spec
         .inspect_pods
         .iter()
-        .any(|asked| *asked.uid == *pod.metadata.uid)
+        .any(|inspected| *inspected.uid == *pod.metadata.uid)
 }
 
 /// Whether a change of the pod can change the list of inspected pods. Few of the many pod changes
@@ -136,7 +136,7 @@ impl<'a> Chosen<'a> {
 
 /// Chooses the pods that the daemon must inspect. Pods that are in the list already come first.
 pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
-    let asked: BTreeSet<&str> = image
+    let listed: BTreeSet<&str> = image
         .spec
         .inspect_pods
         .iter()
@@ -149,7 +149,7 @@ pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
         .map(|pod| question(pod))
         .collect();
     let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
-    pods.sort_by_cached_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
+    pods.sort_by_cached_key(|pod| (!listed.contains(pod.uid.as_str()), by_name(pod)));
     let bytes = json_bytes(&image.spec.images);
     let mut chosen = Chosen {
         pods: Vec::new(),

@@ -48,11 +48,13 @@ pub(super) struct Listed {
 /// has a NodeImage, and closed once the NodeImage reports how the first pulls ended.
 pub fn is_joining(image: Option<&NodeImage>) -> bool {
     image.is_none_or(|image| {
-        let has_told = image
+        let has_reported = image
             .status
             .as_ref()
             .is_some_and(|status| status.first_sync_status.is_some());
-        !image.spec.first_pulls_listed && !has_told && image.metadata.deletion_timestamp.is_none()
+        !image.spec.first_pulls_listed
+            && !has_reported
+            && image.metadata.deletion_timestamp.is_none()
     })
 }
 

@@ -38,7 +38,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if let Some(step) = child(snapshot, &rules, now) {
         plan.add_stage("native budget", vec![step]);
     }
-    let told = |reason: &str| {
+    let has_reason = |reason: &str| {
         let conditions = snapshot
             .budget
             .status
@@ -49,11 +49,12 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             .any(|condition| condition.reason == reason)
     };
     match snapshot.view.expected_by(&rules) {
-        Err(Unknown { message }) if !told(UNCOUNTED) => {
+        Err(Unknown { message }) if !has_reason(UNCOUNTED) => {
             plan.events.push(Event::warning(UNCOUNTED, message));
         }
         Ok(expected)
-            if !told(NO_PODS) && snapshot.view.members(&rules, &expected).next().is_none() =>
+            if !has_reason(NO_PODS)
+                && snapshot.view.members(&rules, &expected).next().is_none() =>
         {
             plan.events
                 .push(Event::normal(NO_PODS, "no pods are selected".to_owned()));
@@ -70,7 +71,7 @@ pub fn beyond(
     why: &str,
     now: Timestamp,
 ) -> (Plan, PodUnavailableBudgetStatus) {
-    let told = budget
+    let conditions = budget
         .status
         .as_ref()
         .map_or(&[][..], |status| &status.conditions);
@@ -81,10 +82,10 @@ pub fn beyond(
     );
     let status = PodUnavailableBudgetStatus {
         observed_generation: budget.metadata.generation.unwrap_or_default(),
-        conditions: beyond::conditions(told, why, now),
+        conditions: beyond::conditions(conditions, why, now),
         ..PodUnavailableBudgetStatus::default()
     };
-    (beyond::plan(told, why, step), status)
+    (beyond::plan(conditions, why, step), status)
 }
 
 /// The step for the native budget that the annotation asks for.

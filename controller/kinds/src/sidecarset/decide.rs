@@ -333,12 +333,12 @@ fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan,
     // the pod's first update. Nothing reads the condition of a pod that was just created. If the
     // SidecarSet updates no pods, only conditions that are no longer true change.
     let updates = snapshot.updates();
-    let is_told = |member: &Member<'_>| {
+    let is_to_report = |member: &Member<'_>| {
         condition::says(member.pod, set) == Some(false)
             || (updates && member.is_updated && sidecars::state(member.pod, set).is_some())
     };
     let steps: Vec<_> = upgradable
-        .filter(|(member, can)| if *can { is_told(member) } else { updates })
+        .filter(|(member, can)| if *can { is_to_report(member) } else { updates })
         .filter_map(|(member, can)| Some((can, condition::step(member.pod, set, can, now)?)))
         .collect();
     let new = steps.iter().filter(|(can, _)| !can).count();

@@ -57,7 +57,7 @@ pub(super) fn reserved(
     members: &[Member<'_>],
     now: Timestamp,
 ) -> (usize, Vec<SidecarSetLostPod>) {
-    let is_asked = Scope::of(snapshot) != Scope::None;
+    let is_enabled = Scope::of(snapshot) != Scope::None;
     // A pod that is not deleted yet, and must not be deleted now, serves.
     let is_out = |record: &SidecarSetRepair| {
         let pod = snapshot
@@ -67,7 +67,7 @@ pub(super) fn reserved(
         let serves = pod.is_some_and(|pod| pod.is_active()) && held(snapshot).is_some();
         !record.over && !serves
     };
-    let repaired = usize::from(is_asked && record(snapshot).is_some_and(is_out));
+    let repaired = usize::from(is_enabled && record(snapshot).is_some_and(is_out));
     (repaired, still_lost(snapshot, members, now))
 }
 

@@ -43,12 +43,12 @@ pub(super) fn causes(
         Some((&new.update_revision, settings.as_ref())),
     ));
     let of_nodes: Vec<_> = nodes::causes(snapshot).collect();
-    let told: Uids = of_nodes
+    let explained: Uids = of_nodes
         .iter()
         .map(|(pod, _)| pod.metadata.uid.clone())
         .collect();
     causes.extend(of_nodes.into_iter().map(|(_, cause)| cause));
-    causes.extend(blocked::of_pods_without(&view, &told, plan, now));
+    causes.extend(blocked::of_pods_without(&view, &explained, plan, now));
     if let Some(places) = &places {
         causes.extend(order::ended(snapshot, places));
         causes.extend(

@@ -223,7 +223,7 @@ impl World {
 }
 
 /// The plan's writes to pods and claims, each as a word and a name.
-pub(super) fn told(plan: &Plan) -> Vec<String> {
+pub(super) fn written(plan: &Plan) -> Vec<String> {
     let of = |action: &Action| {
         let verb = action.write();
         let name = match action {

@@ -128,23 +128,23 @@ fn gravest(
     now: Timestamp,
 ) -> Option<Cause> {
     let conditions = united.status.iter().flat_map(|status| &status.conditions);
-    let mut told = conditions.filter(|one| one.type_ == condition::SUBSET_FAILURE);
-    let told = told.find_map(|told| {
+    let mut reported = conditions.filter(|one| one.type_ == condition::SUBSET_FAILURE);
+    let reported = reported.find_map(|reported| {
         causes
             .iter()
-            .find(|cause| told.message == words(cause))
+            .find(|cause| reported.message == words(cause))
             .cloned()
     });
-    let told = told.as_ref().map(|told| Blocked {
-        reason: told.reason,
-        message: &told.message,
+    let reported = reported.as_ref().map(|reported| Blocked {
+        reason: reported.reason,
+        message: &reported.message,
     });
     let first = causes
         .iter()
         .filter(|cause| !cause.only_if_reported)
         .min_by_key(|cause| cause.from)
         .cloned();
-    blocked::gravest(causes, told, now)
+    blocked::gravest(causes, reported, now)
         .map(|(cause, _)| cause)
         .or(first)
 }

@@ -197,12 +197,12 @@ impl<'a> Round<'a> {
     /// replicas.
     pub(super) fn is_recorded(&self, snapshot: &Snapshot) -> bool {
         let status = snapshot.united.status.as_ref();
-        let told = status
+        let reported = status
             .into_iter()
             .flat_map(|status| &status.subset_statuses);
-        let told = told.map(|told| (told.name.as_str(), told.replicas));
+        let reported = reported.map(|reported| (reported.name.as_str(), reported.replicas));
         let subsets = self.subsets.iter().map(|subset| subset.spec.name.as_str());
-        told.eq(subsets.zip(self.division.shares.iter().map(|share| share.replicas)))
+        reported.eq(subsets.zip(self.division.shares.iter().map(|share| share.replicas)))
     }
 
     /// The subsets with the replicas of each, and how many of them stay at the old revision.
@@ -335,7 +335,7 @@ fn schedulability(
     let is_held = partition > 0 && updated + partition >= pods.len();
     let status = workload.map(|workload| &workload.object.status);
     let seen = Seen {
-        told: statuses.iter().find(|told| told.name == spec.name),
+        reported: statuses.iter().find(|reported| reported.name == spec.name),
         added_later: !statuses.is_empty(),
         replicas,
         counted: status.map_or((0, 0), |status| (status.replicas, status.ready_replicas)),
@@ -387,13 +387,13 @@ fn present(snapshot: &Snapshot, subset: &SubsetView<'_>, mode: Mode) -> i32 {
         .as_ref()
         .map(|status| &*status.subset_statuses)
         .unwrap_or_default();
-    let told = statuses
+    let reported = statuses
         .iter()
-        .find(|told| mode == Mode::Fixed && told.name == subset.spec.name);
+        .find(|reported| mode == Mode::Fixed && reported.name == subset.spec.name);
     let has = || {
         subset
             .workload
             .map_or(0, |workload| workload.object.replicas)
     };
-    told.map_or_else(has, |told| told.replicas)
+    reported.map_or_else(has, |reported| reported.replicas)
 }

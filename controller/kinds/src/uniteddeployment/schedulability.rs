@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 /// The last status of a subset, and the state of its workload.
 pub(super) struct Seen<'a> {
     /// The status that was written last. `None`: the subset is new.
-    pub(super) told: Option<&'a SubsetStatus>,
+    pub(super) reported: Option<&'a SubsetStatus>,
     /// Whether any status was written before, so that a subset without one was added later.
     pub(super) added_later: bool,
     /// `spec.replicas` of the workload; `None` without a workload.
@@ -80,9 +80,9 @@ impl Schedulability {
     /// Marks a subset that has just recovered and grows: its new pods count only once they serve.
     pub(super) fn mark_if_it_grows(&mut self, present: Option<i32>, next: i32, now: Timestamp) {
         if self.schedulable && self.marked && present.is_some_and(|present| next > present) {
-            let told = self.condition.take();
+            let reported = self.condition.take();
             self.condition = Some(since(
-                told,
+                reported,
                 false,
                 "reschedule",
                 "subset just recovered scaled up".to_owned(),
@@ -99,16 +99,16 @@ pub(super) fn without_reservation(
     now: Timestamp,
 ) -> Schedulability {
     let mut found = Schedulability {
-        condition: condition_of(seen.told).cloned(),
+        condition: condition_of(seen.reported).cloned(),
         ..Schedulability::fixed()
     };
-    let told = found
+    let reported = found
         .condition
         .clone()
-        .filter(|told| told.status == "False");
-    if let Some(told) = told {
+        .filter(|reported| reported.status == "False");
+    if let Some(reported) = reported {
         let seconds = strategy.unschedulable_duration();
-        let since_then = told
+        let since_then = reported
             .last_transition_time
             .as_ref()
             .map_or(now, |time| time.0);
@@ -118,7 +118,7 @@ pub(super) fn without_reservation(
             found.look_again_after(left);
         } else {
             let message = format!("unschedulable subset recovered after {seconds} seconds");
-            found.condition = Some(since(Some(told), true, "recover", message, now));
+            found.condition = Some(since(Some(reported), true, "recover", message, now));
         }
     }
     let (replicas, ready) = seen.counted;
@@ -150,12 +150,12 @@ pub(super) fn with_reservation(
     seen: &Seen<'_>,
     now: Timestamp,
 ) -> Schedulability {
-    let told = condition_of(seen.told);
-    let is_new = seen.told.is_none() && seen.added_later;
-    let marked_since = told
-        .filter(|told| told.status == "False")
-        .and_then(|told| told.last_transition_time.as_ref());
-    let marked = is_new || told.is_some_and(|told| told.status == "False");
+    let reported = condition_of(seen.reported);
+    let is_new = seen.reported.is_none() && seen.added_later;
+    let marked_since = reported
+        .filter(|reported| reported.status == "False")
+        .and_then(|reported| reported.last_transition_time.as_ref());
+    let marked = is_new || reported.is_some_and(|reported| reported.status == "False");
     let mut found = Schedulability {
         marked,
         ..Schedulability::default()
@@ -176,9 +176,9 @@ pub(super) fn with_reservation(
             _ => waits_too_long(pod, strategy, now, &mut found),
         };
         found.reserved += i32::from(reserved);
-        let is_told = label.map(|label| label == "true");
+        let labelled = label.map(|label| label == "true");
         // Every pod of a marked subset has the label, so that no controller takes it for a new one.
-        if is_told != Some(reserved) && (reserved || is_told.is_some() || marked) {
+        if labelled != Some(reserved) && (reserved || labelled.is_some() || marked) {
             found.labels.push(((*pod).clone(), reserved));
         }
     }
@@ -191,19 +191,19 @@ pub(super) fn with_reservation(
     found.schedulable = found.reserved + found.missing == 0;
     found.condition = Some(match found.schedulable {
         // The mark stays until the workload has pods, and they serve.
-        true if marked && seen.replicas.is_none() => told.cloned().unwrap_or_else(|| {
+        true if marked && seen.replicas.is_none() => reported.cloned().unwrap_or_else(|| {
             let message = "newly-created subsets in reservation strategy".to_owned();
             since(None, false, "created", message, now)
         }),
         true => since(
-            told.cloned(),
+            reported.cloned(),
             true,
             "reschedule",
             "no reserved pods".to_owned(),
             now,
         ),
         false => since(
-            told.cloned(),
+            reported.cloned(),
             false,
             "reschedule",
             "reserved pods found".to_owned(),
@@ -269,7 +269,8 @@ fn waits_for_node(
     strategy: &ScheduleStrategy,
     now: Timestamp,
 ) -> Option<SignedDuration> {
-    let refused = |told: &Condition| &*told.status == "False" && &*told.reason == "Unschedulable";
+    let refused =
+        |reported: &Condition| &*reported.status == "False" && &*reported.reason == "Unschedulable";
     let waits = &*pod.status.phase == "Pending"
         && pod.spec.node_name.is_empty()
         && pod.metadata.deletion_timestamp.is_none()
@@ -284,8 +285,8 @@ fn until(time: Timestamp, seconds: i32, now: Timestamp) -> SignedDuration {
 }
 
 /// The condition of a subset as it was written last.
-pub(super) fn condition_of(told: Option<&SubsetStatus>) -> Option<&UnitedDeploymentCondition> {
-    told?
+pub(super) fn condition_of(reported: Option<&SubsetStatus>) -> Option<&UnitedDeploymentCondition> {
+    reported?
         .conditions
         .iter()
         .find(|condition| condition.type_ == SCHEDULABLE)

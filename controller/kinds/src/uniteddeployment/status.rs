@@ -28,8 +28,10 @@ use causes::{fixed_fields, in_words};
 /// Whether the status says this refusal already, so that no event repeats it.
 pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
     let status = snapshot.united.status.as_ref();
-    let told = status.and_then(|status| find(&status.conditions, BLOCKED));
-    told.is_some_and(|told| told.reason == refusal.reason && told.message == refusal.message)
+    let reported = status.and_then(|status| find(&status.conditions, BLOCKED));
+    reported.is_some_and(|reported| {
+        reported.reason == refusal.reason && reported.message == refusal.message
+    })
 }
 
 /// The status to write, equal to the present one when nothing changed. `None` keeps it: the
@@ -331,15 +333,15 @@ fn set(
     conditions: &mut Vec<UnitedDeploymentCondition>,
     type_: &str,
     is_true: bool,
-    told: (&str, String),
+    words: (&str, String),
     now: Timestamp,
 ) {
     match conditions
         .iter_mut()
         .find(|condition| condition.type_ == type_)
     {
-        Some(old) => *old = since(Some(old), type_, is_true, told, now),
-        None => conditions.push(since(None, type_, is_true, told, now)),
+        Some(old) => *old = since(Some(old), type_, is_true, words, now),
+        None => conditions.push(since(None, type_, is_true, words, now)),
     }
 }
 

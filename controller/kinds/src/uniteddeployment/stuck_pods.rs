@@ -83,10 +83,10 @@ fn holds_up(pod: &Pod, workload: &SubsetWorkload, revision: &str, partition: i32
 }
 
 fn not_ready_since(pod: &Pod) -> Option<Timestamp> {
-    let told = pod
+    let reported = pod
         .condition("Ready")
         .and_then(|ready| ready.last_transition_time);
-    told.or(pod.metadata.creation_timestamp)
+    reported.or(pod.metadata.creation_timestamp)
 }
 
 /// How long a pod may take to be ready: as long as its startup and readiness probes allow, at least

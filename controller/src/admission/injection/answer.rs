@@ -121,15 +121,15 @@ impl Injection {
     pub(super) fn matching<'a>(
         &self,
         stores: &InjectionStores,
-        (namespace, asked): (&str, Option<&Labels>),
+        (namespace, namespace_labels): (&str, Option<&Labels>),
         label: impl Fn(&str) -> Option<&'a str>,
     ) -> Result<Matching, Lacks> {
         let namespace = stores.namespaces.get("", namespace);
-        let of_namespace = |key: &str| match (&namespace, asked) {
-            (_, Some(asked)) => asked.get(key).map(String::as_str),
+        let of_namespace = |key: &str| match (&namespace, namespace_labels) {
+            (_, Some(namespace_labels)) => namespace_labels.get(key).map(String::as_str),
             (namespace, None) => namespace.as_ref()?.0.metadata.label(key),
         };
-        let is_known = namespace.is_some() || asked.is_some();
+        let is_known = namespace.is_some() || namespace_labels.is_some();
         let (mut matching, mut left_out) = (BTreeMap::new(), false);
         for name in stores.selectors.of_labels(&label) {
             let Some(set) = stores.sets.get("", &name) else {
@@ -150,7 +150,7 @@ impl Injection {
             if latest.selectors.selects(&label, of_namespace) {
                 matching.insert(set.name().to_owned(), (set, latest));
             } else {
-                left_out |= asked.is_none() && latest.selectors.selects_pod(&label);
+                left_out |= namespace_labels.is_none() && latest.selectors.selects_pod(&label);
             }
         }
         // The apiserver calls for no pod that no SidecarSet selects. So it has other labels of the

@@ -119,8 +119,8 @@ impl Selectors {
     /// The names of the SidecarSets that select the pod.
     pub(crate) fn of(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> Vec<String> {
         let all = self.all();
-        let asked = all.may_select(|key| pod.metadata.label(key));
-        asked
+        let candidates = all.may_select(|key| pod.metadata.label(key));
+        candidates
             .filter(|(_, compiled)| compiled.select(pod, namespaces))
             .map(|(name, _)| name.to_owned())
             .collect()
@@ -129,8 +129,8 @@ impl Selectors {
     /// The names of the SidecarSets that select a pod with these labels, in some namespace.
     pub(crate) fn of_labels<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
         let all = self.all();
-        let asked = all.may_select(&label);
-        asked
+        let candidates = all.may_select(&label);
+        candidates
             .filter(|(_, compiled)| compiled.selects_pod(&label))
             .map(|(name, _)| name.to_owned())
             .collect()

@@ -96,7 +96,7 @@ impl ExpectedPods {
                 .map(Arc::new))
         };
         self.objects
-            .or(&kind.asked(namespace, name, said), read)
+            .or(&kind.cache_key(namespace, name, said), read)
             .await
     }
 
@@ -132,7 +132,7 @@ impl ExpectedPods {
             }
         };
         self.wants
-            .or(&kind.asked(namespace, name, said), read)
+            .or(&kind.cache_key(namespace, name, said), read)
             .await
     }
 

@@ -25,9 +25,9 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
-    /// The answer to the question `asked`: that of the last second, or this one.
-    pub(crate) async fn or(&self, asked: &str, answer: impl Future<Output = T>) -> T {
-        let slot = self.slot(asked);
+    /// The answer to the question `key`: that of the last second, or this one.
+    pub(crate) async fn or(&self, key: &str, answer: impl Future<Output = T>) -> T {
+        let slot = self.slot(key);
         let mut last = slot.lock().await;
         if let Some((_, known)) = last.as_ref().filter(|(began, _)| began.elapsed() < MOMENT) {
             return known.clone();
@@ -38,9 +38,9 @@ impl<T: Clone> Recent<T> {
         answer
     }
 
-    fn slot(&self, asked: &str) -> Slot<T> {
+    fn slot(&self, key: &str) -> Slot<T> {
         let mut all = self.0.lock();
-        if let Some(slot) = all.get(asked) {
+        if let Some(slot) = all.get(key) {
             return slot.clone();
         }
         let slot = Slot::default();
@@ -52,7 +52,7 @@ impl<T: Clone> Recent<T> {
             all.retain(|_, slot| slot.try_lock().map_or(true, |last| is_of_use(&last)));
         }
         if all.len() < MOST {
-            all.insert(asked.to_owned(), slot.clone());
+            all.insert(key.to_owned(), slot.clone());
         }
         slot
     }

@@ -293,8 +293,9 @@ impl Naming<'_> {
             );
         }
         for (named, member) in all.iter_mut().zip(self.members) {
-            let is_asked = namespaces.contains(&*member.namespace);
-            let (Some(holding), Ok(brings), true) = (&named.holding, &named.other.brings, is_asked)
+            let is_included = namespaces.contains(&*member.namespace);
+            let (Some(holding), Ok(brings), true) =
+                (&named.holding, &named.other.brings, is_included)
             else {
                 continue;
             };

@@ -63,10 +63,10 @@ impl Cause {
 /// first. The flag says whether the condition names it already; then the caller keeps its message.
 pub fn gravest(
     mut causes: Vec<Cause>,
-    told: Option<Blocked<'_>>,
+    reported: Option<Blocked<'_>>,
     now: Timestamp,
 ) -> Option<(Cause, bool)> {
-    let same = |cause: &Cause| told.is_some_and(|told| is_same(told, cause));
+    let same = |cause: &Cause| reported.is_some_and(|reported| is_same(reported, cause));
     causes.retain(|cause| {
         if cause.only_if_reported {
             same(cause)
@@ -76,13 +76,13 @@ pub fn gravest(
     });
     causes.sort_by_cached_key(|cause| (cause.grade, !same(cause)));
     let cause = causes.into_iter().next()?;
-    let is_told = same(&cause);
-    Some((cause, is_told))
+    let is_reported = same(&cause);
+    Some((cause, is_reported))
 }
 
 /// Whether the condition names this cause already. Numbers in its message may differ, because they
 /// change all the time.
-fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
+fn is_same(reported: Blocked<'_>, cause: &Cause) -> bool {
     let words = |text: &str| {
         text.chars()
             .filter(|c| !c.is_ascii_digit())
@@ -97,16 +97,16 @@ fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
             message
         }
     };
-    let (told, new) = (
+    let (reported, new) = (
         Blocked {
-            message: own(told.message),
-            ..told
+            message: own(reported.message),
+            ..reported
         },
         own(&cause.message),
     );
-    told.reason == cause.reason
-        && head(told.message) == head(new)
-        && words(told.message) == words(new)
+    reported.reason == cause.reason
+        && head(reported.message) == head(new)
+        && words(reported.message) == words(new)
 }
 
 fn without_others(message: &str) -> &str {

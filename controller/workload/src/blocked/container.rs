@@ -76,7 +76,7 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
         return None;
     }
     let unsettled = LazyCell::new(|| State::of(pod).filter(|state| !state.is_settled()));
-    let mut told = None;
+    let mut reported = None;
     for (status, init) in
         states(pod).filter(|(status, _)| !status.ready || status.state.waiting.is_some())
     {
@@ -96,12 +96,12 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
             !id.is_empty() && before.any(|before| before.rsplit("://").next() == Some(id))
         });
         match container(pod, status, init, stale) {
-            Some(fault) if fault.only_if_reported => told = told.or(Some(fault)),
+            Some(fault) if fault.only_if_reported => reported = reported.or(Some(fault)),
             Some(fault) => return Some(fault),
             None => {}
         }
     }
-    told
+    reported
 }
 
 pub(super) fn container(
@@ -249,12 +249,12 @@ fn pull_error(reason: &str, message: &str, wanted: &str) -> String {
         .map_or(message, |(_, error)| error);
     let error = error.strip_prefix("rpc error: ").unwrap_or(error).trim();
     if error.is_empty() || error.starts_with("Back-off pulling image") {
-        let told = if reason == "ErrImagePull" {
+        let waiting_reason = if reason == "ErrImagePull" {
             "ImagePullBackOff"
         } else {
             reason
         };
-        return told.to_owned();
+        return waiting_reason.to_owned();
     }
     error.replace(&image::normalised(wanted), wanted)
 }

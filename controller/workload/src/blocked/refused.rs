@@ -220,11 +220,11 @@ fn cause(
     let more = named.len().saturating_sub(NAMED);
     // Names that the status has already stay there while they are true, so that another choice of
     // names makes no write.
-    let told = workload
+    let reported = workload
         .blocked
-        .filter(|told| told.reason == reason)
-        .map_or("", |told| told.message);
-    named.sort_by_key(|name| !cause::names(told, name));
+        .filter(|reported| reported.reason == reason)
+        .map_or("", |reported| reported.message);
+    named.sort_by_key(|name| !cause::names(reported, name));
     named.truncate(NAMED);
     named.sort_unstable();
     let answer = named

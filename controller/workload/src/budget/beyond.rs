@@ -13,7 +13,7 @@ const REASON: &str = "TooManyBudgets";
 
 /// The plan for a budget that holds no pod for this reason and has these conditions. The event
 /// comes once.
-pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
+pub fn plan(reported: &[Condition], why: &str, child: Option<Step>) -> Plan {
     let mut plan = Plan {
         waiting: vec![Waiting {
             pod: String::new(),
@@ -21,7 +21,7 @@ pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
         }],
         ..Plan::default()
     };
-    if !told
+    if !reported
         .iter()
         .any(|condition| condition.type_ == BLOCKED && condition.reason == REASON)
     {
@@ -34,8 +34,8 @@ pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
 }
 
 /// The conditions of a budget that holds no pod for this reason.
-pub fn conditions(told: &[Condition], why: &str, now: Timestamp) -> Vec<Condition> {
-    let mut conditions: Vec<_> = told
+pub fn conditions(reported: &[Condition], why: &str, now: Timestamp) -> Vec<Condition> {
+    let mut conditions: Vec<_> = reported
         .iter()
         .filter(|condition| [BLOCKED, ENFORCED].contains(&&*condition.type_))
         .cloned()

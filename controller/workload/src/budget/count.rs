@@ -256,12 +256,12 @@ impl View {
 
     /// Adds to a plan the steps that make workloads create the replacements in the ledger.
     pub fn replace_before(&self, plan: &mut Plan, ledger: Option<&Ledger>, now: Timestamp) {
-        let asked = ledger.map_or(&[][..], |ledger| &ledger.replacements);
-        let steps = asked
+        let replacements = ledger.map_or(&[][..], |ledger| &ledger.replacements);
+        let steps = replacements
             .iter()
             .filter_map(|one| surge::step(one, self.pod(one)?, now));
         plan.add_stage("replace before", steps.collect());
-        if !self.replacements(asked, now).is_empty() {
+        if !self.replacements(replacements, now).is_empty() {
             plan.look_again_after(LOOK_AGAIN);
         }
     }

@@ -14,14 +14,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// 5 s and a minute. A user who creates a budget next to its workload waits for the first of these
 /// reads. A count reads all pods of a namespace, so that a thousand budgets that cannot be counted
 /// must not delay the others.
-pub fn recheck_delay(is_known: bool, told: &[Condition], now: Timestamp) -> Duration {
+pub fn recheck_delay(is_known: bool, conditions: &[Condition], now: Timestamp) -> Duration {
     const KNOWN: Duration = Duration::from_secs(300);
     const SOONEST: Duration = Duration::from_secs(5);
     const LATEST: Duration = Duration::from_secs(60);
     if is_known {
         return KNOWN;
     }
-    let blocked = told
+    let blocked = conditions
         .iter()
         .find(|condition| condition.type_ == BLOCKED && condition.status == "True");
     let lasts = blocked.map(|condition| now.duration_since(condition.last_transition_time.0));

@@ -30,12 +30,12 @@ fn number(number: i32) -> usize {
 /// How many of its own pods the budget never lets leave: the larger of the floors in its spec and
 /// in its status.
 pub fn binding(budget: &DistributedPodDisruptionBudget) -> usize {
-    let told = budget
+    let reported = budget
         .status
         .as_ref()
         .and_then(|status| status.floor)
         .unwrap_or_default();
-    number(max(budget.spec.floor, told.pods))
+    number(max(budget.spec.floor, reported.pods))
 }
 
 /// The promise that a reader of the budget may count on. Spec and status must both have the floor,
@@ -43,13 +43,17 @@ pub fn binding(budget: &DistributedPodDisruptionBudget) -> usize {
 /// pods leave.
 pub fn promised(budget: &DistributedPodDisruptionBudget) -> Option<Promise> {
     let status = budget.status.as_ref()?;
-    let told = status.floor?;
+    let reported = status.floor?;
     let is_enforced = is_true(&status.conditions, ENFORCED);
     if !is_enforced || budget.metadata.deletion_timestamp.is_some() {
         return None;
     }
-    let pods = number(min(min(budget.spec.floor, told.pods), status.own.healthy));
-    let seconds = u64::try_from(min(budget.spec.lease_seconds, told.lease_seconds)).unwrap_or(0);
+    let pods = number(min(
+        min(budget.spec.floor, reported.pods),
+        status.own.healthy,
+    ));
+    let seconds =
+        u64::try_from(min(budget.spec.lease_seconds, reported.lease_seconds)).unwrap_or(0);
     (pods > 0).then(|| Promise {
         pods,
         lasts: Duration::from_millis(seconds * 1000 * PER_CENT_TRUSTED / 100),

@@ -27,14 +27,14 @@ pub enum Instead {
     /// A replacement must come first, and the ledger must note this.
     First {
         /// The message.
-        told: String,
+        message: String,
         /// The Deployment whose deletion also deletes the pod meanwhile.
         deployment: Option<DeploymentReference>,
     },
     /// No replacement can come first, or it is unknown whether one must.
     Never {
         /// The message.
-        told: String,
+        message: String,
     },
 }
 
@@ -42,7 +42,7 @@ impl Instead {
     /// The answer for a pod that was taken from its ReplicaSet.
     pub fn of_released(budget: &str) -> Self {
         Self::First {
-            told: first("in its place", budget),
+            message: first("in its place", budget),
             deployment: None,
         }
     }
@@ -61,25 +61,25 @@ impl Instead {
             "false" => return None,
             other => {
                 let other: String = other.chars().take(LONGEST_ANNOTATION).collect();
-                let told = format!(
+                let message = format!(
                     "{refusal}; annotation {SURGE_ON_EVICTION} of {words} is {other:?}: set it to \"true\" to have another pod come first"
                 );
-                return Some(Self::Never { told });
+                return Some(Self::Never { message });
             }
         }
-        let told = first(&format!("of {words}"), budget);
+        let message = first(&format!("of {words}"), budget);
         Some(match kind {
             "CloneSet" => Self::First {
-                told,
+                message,
                 deployment: None,
             },
             "Deployment" if !may_be_released(pod) => {
-                let told = format!(
+                let message = format!(
                     "{refusal}; {words} asks for another pod first, and pod {} lacks annotation {SURGE_ON_EVICTION}: \"true\", without which \
                      no pod is taken from its ReplicaSet: set it in spec.template.metadata.annotations of {words}, too",
                     pod.name
                 );
-                Self::Never { told }
+                Self::Never { message }
             }
             "Deployment" => {
                 let deployment = DeploymentReference {
@@ -87,15 +87,15 @@ impl Instead {
                     uid: top.uid.to_string(),
                 };
                 Self::First {
-                    told,
+                    message,
                     deployment: Some(deployment),
                 }
             }
             _ => {
-                let told = format!(
+                let message = format!(
                     "{words} cannot bring another pod before this one goes, as annotation {SURGE_ON_EVICTION} asks"
                 );
-                Self::Never { told }
+                Self::Never { message }
             }
         })
     }

@@ -31,7 +31,7 @@ impl Namespace {
         let lacks_one = selector
             .keys()
             .any(|key| self.metadata.label(key).is_none());
-        let counts = |key: &str| lacks_one || selector.keys().any(|asked| asked == key);
+        let counts = |key: &str| lacks_one || selector.keys().any(|selected| selected == key);
         self.labelled
             .iter()
             .filter(|(key, _)| counts(key))

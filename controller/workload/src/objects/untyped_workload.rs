@@ -215,14 +215,14 @@ impl UntypedWorkload {
             ("ReplicaFailure", "True"),
             ("Progressing", "False"),
         ];
-        let is = |failure, told: &WorkloadCondition| {
-            failure == (told.type_.as_str(), told.status.as_str())
+        let is = |failure, condition: &WorkloadCondition| {
+            failure == (condition.type_.as_str(), condition.status.as_str())
         };
         FAILURES.iter().find_map(|failure| {
             self.status
                 .conditions
                 .iter()
-                .find(|told| is(*failure, told))
+                .find(|condition| is(*failure, condition))
         })
     }
 }

@@ -67,11 +67,12 @@ impl Outcome {
     /// The server's message about the first failed action among these, without failures because of
     /// a changed object.
     pub fn first(&self, is_ours: impl Fn(Write) -> bool) -> Option<String> {
-        let mut told = self
+        let mut failures = self
             .failures
             .iter()
             .filter(|failure| !failure.outdated && !failure.is_of_budget());
-        told.find(|failure| is_ours(failure.write))
+        failures
+            .find(|failure| is_ours(failure.write))
             .map(|failure| failure.message.clone())
     }
 }

@@ -78,7 +78,7 @@ pub fn current<'a>(
 ) -> Option<&'a Request> {
     let is_of_pod =
         |request: &&Request| pod_uid(request) == Some(&*pod.metadata.uid) && !is_over(request);
-    let is_asked = |request: &Request| {
+    let is_requested = |request: &Request| {
         let mut stops = image.iter().flat_map(|image| &image.spec.stop_containers);
         stops.any(|stop| request.metadata.uid.as_deref() == Some(&*stop.request))
     };
@@ -91,7 +91,7 @@ pub fn current<'a>(
                 metadata.name.as_deref(),
             );
             (
-                !is_asked(request),
+                !is_requested(request),
                 phase(request) != RecreatePhase::Recreating,
                 created,
                 name,

@@ -152,8 +152,8 @@ impl World {
             }
             Action::PatchPod { target, patch } if !patch.images.is_empty() => {
                 let pod = pod(&target.name);
-                let told = lifecycle::state(&pod) == UPDATING;
-                if !told && hook::holds(lifecycle.in_place_update.as_ref(), &pod) {
+                let is_updating = lifecycle::state(&pod) == UPDATING;
+                if !is_updating && hook::holds(lifecycle.in_place_update.as_ref(), &pod) {
                     return Some(format!("{} is held by inPlaceUpdate", target.name));
                 }
                 pod.is_true("InPlaceUpdateReady")

@@ -331,16 +331,16 @@ impl Views {
             plan.written_twice()
                 .map(|object| format!("two steps write to {object:?}")),
         );
-        let mut told_of = Vec::new();
+        let mut traced = Vec::new();
         for stage in &plan.stages {
             let mut refused = false;
             for step in &stage.steps {
                 for action in &step.actions {
-                    if told_of.len() == writes {
+                    if traced.len() == writes {
                         self.world.schedule();
                         self.record();
                         self.begin_life();
-                        return told_of;
+                        return traced;
                     }
                     if self.planted == Planted::KnowsOnlyItsLife && self.is_strange(action) {
                         continue;
@@ -355,14 +355,14 @@ impl Views {
                             self.look_at(action);
                             if let Some(fault) = self.world.passes_over(action) {
                                 self.faults.push(fault);
-                                return told_of;
+                                return traced;
                             }
                             self.world.write(action);
                             self.record();
                         }
                     }
                     self.expect();
-                    told_of.push((told(action), self.tally()));
+                    traced.push((describe(action), self.tally()));
                 }
             }
             if refused && stage.required {
@@ -377,7 +377,7 @@ impl Views {
         self.record();
         self.own_sets = self.sets_to_tell.len();
         self.last = plan;
-        told_of
+        traced
     }
 
     /// The controller must see everything up to the last write.

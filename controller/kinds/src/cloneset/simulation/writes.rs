@@ -93,7 +93,7 @@ impl World {
 }
 
 /// An action in one line.
-pub(super) fn told(action: &Action) -> String {
+pub(super) fn describe(action: &Action) -> String {
     let action_json = serde_json::to_value(action).unwrap();
     let object = action_json
         .as_object()

@@ -306,7 +306,7 @@ impl History {
             );
             let splits = before.pods < most
                 || after.old >= before.old.min(kept)
-                || after.asked < before.asked;
+                || after.to_delete < before.to_delete;
             prop_assert!(
                 splits,
                 "partition of {:?}, {kept} stay: {before}, then{self}",

@@ -160,7 +160,7 @@ impl Story {
                     "partition",
                     before.pods < replicas
                         || after.old >= before.old.min(partition)
-                        || after.asked < before.asked,
+                        || after.to_delete < before.to_delete,
                 ),
             ];
             for (limit, held) in held {

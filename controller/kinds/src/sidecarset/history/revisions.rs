@@ -208,11 +208,10 @@ fn drop_old(snapshot: &Snapshot, latest: &str, plan: &mut Plan) {
         .filter_map(|pod| on_pod::record(pod, snapshot.name()));
     let mut used: BTreeSet<String> = records.map(|record| record.controller_revision).collect();
     used.insert(latest.to_owned());
-    if let Some(asked) = &spec.injection_strategy.revision {
-        used.extend(asked.revision_name.clone());
+    if let Some(pin) = &spec.injection_strategy.revision {
+        used.extend(pin.revision_name.clone());
         used.extend(
-            asked
-                .custom_version
+            pin.custom_version
                 .as_ref()
                 .and_then(|version| of_version(&snapshot.revisions, version)),
         );

@@ -84,10 +84,10 @@ pub fn wanted<'a>(
     label: impl Fn(&str) -> Option<&'a str>,
     (chance, recorded): (f64, Option<&str>),
 ) -> Result<Wanted, String> {
-    let Some(asked) = &set.spec.injection_strategy.revision else {
+    let Some(pin) = &set.spec.injection_strategy.revision else {
         return Ok(latest.clone());
     };
-    let pinned = pinned(asked, &history());
+    let pinned = pinned(pin, &history());
     let has = |name: &str| recorded == Some(name);
     let is_pinned_one = pinned
         .as_ref()
@@ -100,7 +100,7 @@ pub fn wanted<'a>(
         chance
     };
     let chance = if is_pinned_one { 0.0 } else { chance };
-    if asked.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
+    if pin.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
         return Ok(latest.clone());
     }
     let pinned = pinned?;
@@ -149,10 +149,10 @@ fn is_updated_one<'a>(
 /// # Errors
 /// The revision does not exist.
 pub(in crate::sidecarset) fn pinned(
-    asked: &SidecarSetInjectRevision,
+    pin: &SidecarSetInjectRevision,
     history: &[Arc<Revision>],
 ) -> Result<Arc<Revision>, String> {
-    let name = match (&asked.revision_name, &asked.custom_version) {
+    let name = match (&pin.revision_name, &pin.custom_version) {
         (Some(name), _) => Some(name.clone()),
         (None, Some(version)) => revisions::of_version(history, version),
         (None, None) => None,
@@ -163,11 +163,11 @@ pub(in crate::sidecarset) fn pinned(
             .find(|revision| *revision.metadata.name == *name)
             .cloned()
     });
-    found.ok_or_else(|| lost(asked))
+    found.ok_or_else(|| lost(pin))
 }
 
-fn lost(asked: &SidecarSetInjectRevision) -> String {
-    match (&asked.revision_name, &asked.custom_version) {
+fn lost(pin: &SidecarSetInjectRevision) -> String {
+    match (&pin.revision_name, &pin.custom_version) {
         (Some(name), _) => format!(
             "spec.injectionStrategy.revision.revisionName: the SidecarSet has no ControllerRevision {name}; see {}",
             commands::list("controllerrevisions", SYSTEM_NAMESPACE)

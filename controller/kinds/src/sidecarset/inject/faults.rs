@@ -25,8 +25,8 @@ pub fn faults(
 ) -> Vec<String> {
     let mut faults = expressions(&set.spec);
     faults.extend(annotations(&set.spec, allowed));
-    if let (Some(history), Some(asked)) = (history, &set.spec.injection_strategy.revision)
-        && let Err(lost) = pinned(asked, history)
+    if let (Some(history), Some(pin)) = (history, &set.spec.injection_strategy.revision)
+        && let Err(lost) = pinned(pin, history)
     {
         faults.push(lost);
     }

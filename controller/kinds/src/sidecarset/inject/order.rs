@@ -71,8 +71,8 @@ fn without_held(
         .max();
     let of = |(container, priority): (&Value, &i32)| {
         let waits = highest.is_some_and(|highest| *priority < highest);
-        let is_asked = variable(container, CONTAINER_PRIORITY).is_some();
-        (!is_brought(container) || !waits || is_asked).then_some(*priority)
+        let has_priority = variable(container, CONTAINER_PRIORITY).is_some();
+        (!is_brought(container) || !waits || has_priority).then_some(*priority)
     };
     all().map(of).collect()
 }

@@ -72,12 +72,12 @@ pub(in crate::sidecarset) fn words(names: &str) -> String {
 /// The event if more pods have them than the status says.
 pub(in crate::sidecarset) fn event(snapshot: &Snapshot) -> Option<Event> {
     let all = replaced(snapshot);
-    let told = snapshot
+    let reported = snapshot
         .set
         .status
         .as_ref()
         .and_then(|status| status.injection.as_ref())
-        .map_or(0, |told| told.replaced);
+        .map_or(0, |reported| reported.replaced);
     let ((pod, names), count) = (all.first()?, i32::try_from(all.len()).unwrap_or(i32::MAX));
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
     let more = if count > 1 {
@@ -89,7 +89,7 @@ pub(in crate::sidecarset) fn event(snapshot: &Snapshot) -> Option<Event> {
         "SidecarSet {}: pod {namespace}/{name} has the SidecarSet's container {names} in place of its own of that name{more}: rename one of the two",
         snapshot.name()
     );
-    (count > told).then_some(Event::warning("ContainersReplaced", message))
+    (count > reported).then_some(Event::warning("ContainersReplaced", message))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub fn pod_events(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target,
 
 /// Pods that are set aside.
 fn refusals(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
-    let told = tried_steps(plan, outcome, UPDATE)
+    let events = tried_steps(plan, outcome, UPDATE)
         .into_iter()
         .filter_map(|step| {
             let Some(Action::PatchPod { target, .. }) = step.actions.first() else {
@@ -33,13 +33,13 @@ fn refusals(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event
             );
             Some((target.clone(), Event::warning(REFUSED, message)))
         });
-    told.collect()
+    events.collect()
 }
 
 /// Events of pods whose hot upgrade was to end: the old container got the empty image, or could
 /// not.
 fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
-    let told = tried_steps(plan, outcome, END_OF_HOT_UPGRADE)
+    let events = tried_steps(plan, outcome, END_OF_HOT_UPGRADE)
         .into_iter()
         .filter_map(|step| {
             let Some(Action::PatchPod { target, .. }) = step.actions.first() else {
@@ -56,7 +56,7 @@ fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> 
             };
             Some((target.clone(), event))
         });
-    told.collect()
+    events.collect()
 }
 
 /// The event of a SidecarSet whose new status says that a budget or a refusal begins to hold

@@ -59,8 +59,8 @@ pub(super) fn is_waited_for(places: &Places<'_>, plan: &Plan) -> bool {
         "waits for maxUnavailable",
         "waits until it is available",
     ];
-    let is_told = |reason: &str| words.iter().any(|words| reason.contains(words));
-    places.empty().next().is_some() || plan.waiting.iter().any(|waiting| is_told(&waiting.reason))
+    let is_wait = |reason: &str| words.iter().any(|words| reason.contains(words));
+    places.empty().next().is_some() || plan.waiting.iter().any(|waiting| is_wait(&waiting.reason))
 }
 
 /// The reason why the pod does not serve, the remedy, and the time since then. A state that passes

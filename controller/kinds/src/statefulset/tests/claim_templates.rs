@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::simulation::{World, told};
+use super::super::simulation::{World, written};
 
 fn template(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}})
@@ -44,7 +44,7 @@ fn new_claim_template_replaces_pods_one_by_one() {
         let mut world = with_one_more(3, &json!({"podUpdatePolicy": policy}), &json!({}));
         let revision = world.status().update_revision;
         let plan = world.plan();
-        assert_eq!(told(&plan), ["DeletePod db-2"], "{policy}");
+        assert_eq!(written(&plan), ["DeletePod db-2"], "{policy}");
         let reason = &plan.stages.last().unwrap().steps[0].reason;
         assert!(
             reason.contains("no volume of claim template log"),
@@ -122,7 +122,7 @@ fn new_claim_template_respects_update_strategy() {
         ),
     ] {
         let world = with_one_more(3, &rolling, &fields);
-        assert_eq!(told(&world.plan()), expected, "{rolling} {fields}");
+        assert_eq!(written(&world.plan()), expected, "{rolling} {fields}");
     }
 }
 
@@ -167,7 +167,7 @@ fn new_claim_template_recreates_pod_under_update() {
     world.step();
     assert_eq!(world.available(), 1, "db-1 is out of service");
     add_template(&mut world);
-    assert_eq!(told(&world.step()), ["DeletePod db-1"]);
+    assert_eq!(written(&world.step()), ["DeletePod db-1"]);
     world.settle();
     assert_eq!(mounted(&world), ["data log", "data log"]);
 }

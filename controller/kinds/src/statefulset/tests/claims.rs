@@ -3,7 +3,7 @@
 use berth_workload::feature_gates::Gate;
 use serde_json::{Value, json};
 
-use super::super::simulation::{World, told};
+use super::super::simulation::{World, written};
 
 fn with_claims(replicas: i32, fields: Value) -> World {
     let mut world = World::new(replicas, fields);
@@ -56,7 +56,7 @@ fn deleted_claim_of_pending_pod_is_created_again() {
     world.step();
     world.claims.stored().clear();
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["CreatePersistentVolumeClaim data-db-0"]
     );
 }
@@ -156,7 +156,7 @@ fn claim_is_kept_when_its_pod_is_wanted_again() {
     world.edit(|spec| spec.replicas = Some(2));
     let plan = world.step();
     assert_eq!(
-        told(&plan)[0],
+        written(&plan)[0],
         "PatchPersistentVolumeClaim data-db-1",
         "first of all"
     );
@@ -201,7 +201,7 @@ fn new_pod_waits_for_the_end_of_its_old_claim() {
     let claim = world.claims.stored().get_mut("data-db-1").unwrap();
     claim["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:40Z");
     let plan = world.plan();
-    assert_eq!(told(&plan), Vec::<String>::new());
+    assert_eq!(written(&plan), Vec::<String>::new());
     assert!(
         plan.waiting
             .iter()
@@ -214,7 +214,7 @@ fn new_pod_waits_for_the_end_of_its_old_claim() {
     claim["metadata"]["deletionTimestamp"] = Value::Null;
     claim["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "Pod", "name": "db-1", "uid": "gone"}]);
-    assert!(told(&world.plan()).is_empty());
+    assert!(written(&world.plan()).is_empty());
 }
 
 #[test]
@@ -266,11 +266,11 @@ fn claims_grow_pod_by_pod_without_pod_updates() {
     let before = [world.uid("db-0"), world.uid("db-1")];
     ask_for(&mut world, "2Gi");
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["PatchPersistentVolumeClaim data-db-1"]
     );
     assert!(
-        told(&world.step()).is_empty(),
+        written(&world.step()).is_empty(),
         "it has not grown yet, and the other waits"
     );
     let status = world.status();
@@ -281,7 +281,7 @@ fn claims_grow_pod_by_pod_without_pod_updates() {
     );
     bind(&mut world);
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["PatchPersistentVolumeClaim data-db-0"]
     );
     bind(&mut world);
@@ -303,11 +303,11 @@ fn ordered_batch_grows_claims_of_all_its_pods() {
         "PatchPersistentVolumeClaim data-db-2",
         "PatchPersistentVolumeClaim data-db-1",
     ];
-    assert_eq!(told(&world.step()), both);
-    assert!(told(&world.step()).is_empty(), "db-0 waits for both");
+    assert_eq!(written(&world.step()), both);
+    assert!(written(&world.step()).is_empty(), "db-0 waits for both");
     bind(&mut world);
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["PatchPersistentVolumeClaim data-db-0"]
     );
 }
@@ -319,13 +319,13 @@ fn update_starts_once_claims_grew_or_need_restart() {
     world.set_image("db:1");
     world.step();
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["PatchPersistentVolumeClaim data-db-1"]
     );
-    assert!(told(&world.step()).is_empty());
+    assert!(written(&world.step()).is_empty());
     let pending = json!([{"type": "FileSystemResizePending", "status": "True"}]);
     world.claims.stored().get_mut("data-db-1").unwrap()["status"]["conditions"] = pending;
-    assert_eq!(told(&world.step()), ["DeletePod db-1"]);
+    assert_eq!(written(&world.step()), ["DeletePod db-1"]);
     bind(&mut world);
     for _ in 0..20 {
         world.step();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::simulation::{World, told};
+use super::super::simulation::{World, written};
 
 /// The names of the pods.
 fn names(world: &World) -> Vec<&str> {
@@ -52,7 +52,7 @@ fn parallel_pods_are_created_and_deleted_at_once() {
     assert_eq!(names(&world), ["db-0", "db-1", "db-2"]);
     world.settle();
     world.edit(|spec| spec.replicas = Some(1));
-    assert_eq!(told(&world.step()), ["DeletePod db-2", "DeletePod db-1"]);
+    assert_eq!(written(&world.step()), ["DeletePod db-2", "DeletePod db-1"]);
 }
 
 #[test]
@@ -79,20 +79,20 @@ fn ordered_scale_down_deletes_highest_ordinal_first() {
     world.break_pod("db-0");
     world.edit(|spec| spec.replicas = Some(2));
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         Vec::<String>::new(),
         "db-0 is waited for"
     );
     let mut world = World::settled(4, json!({}));
     world.edit(|spec| spec.replicas = Some(2));
-    assert_eq!(told(&world.step()), ["DeletePod db-3"]);
+    assert_eq!(written(&world.step()), ["DeletePod db-3"]);
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         Vec::<String>::new(),
         "it has not ended yet"
     );
     world.run_kubelets();
-    assert_eq!(told(&world.step()), ["DeletePod db-2"]);
+    assert_eq!(written(&world.step()), ["DeletePod db-2"]);
 }
 
 #[test]
@@ -105,12 +105,12 @@ fn ordered_scale_down_waits_for_lower_broken_pod() {
     both.break_pod("db-2");
     both.edit(|spec| spec.replicas = Some(1));
     assert_eq!(
-        told(&both.step()),
+        written(&both.step()),
         Vec::<String>::new(),
         "db-3 waits for db-2, and db-2 for its turn"
     );
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["DeletePod db-3"],
         "no lower one is unhealthy"
     );
@@ -120,15 +120,15 @@ fn ordered_scale_down_waits_for_lower_broken_pod() {
 fn reserved_ordinal_is_deleted_after_its_replacement() {
     let mut world = World::settled(3, json!({}));
     world.merge(&json!({"reserveOrdinals": [1, "5-9"]}));
-    assert_eq!(told(&world.step()), ["CreatePod db-3"]);
+    assert_eq!(written(&world.step()), ["CreatePod db-3"]);
     world.run_kubelets();
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["PatchPodStatus db-3"],
         "its gates open"
     );
     world.run_kubelets();
-    assert_eq!(told(&world.step()), ["DeletePod db-1"]);
+    assert_eq!(written(&world.step()), ["DeletePod db-1"]);
     world.settle();
     assert_eq!(names(&world), ["db-0", "db-2", "db-3"]);
     world.merge(&json!({"ordinals": {"start": 3}, "replicas": 2}));
@@ -142,7 +142,7 @@ fn ended_pod_is_replaced() {
         let mut world = World::settled(3, json!({"podManagementPolicy": policy}));
         let before = world.uid("db-1");
         world.fail("db-1");
-        assert_eq!(told(&world.step()), ["DeletePod db-1"], "{policy}");
+        assert_eq!(written(&world.step()), ["DeletePod db-1"], "{policy}");
         world.settle();
         assert!(
             world.available() == 3 && world.uid("db-1") != before,
@@ -156,14 +156,14 @@ fn orphan_is_adopted_only_if_its_labels_match() {
     let mut world = World::settled(2, json!({}));
     let uid = world.uid("db-1");
     world.pods.get_mut("db-1").unwrap()["metadata"]["ownerReferences"] = json!([]);
-    assert_eq!(told(&world.step()), ["AdoptPod db-1"]);
+    assert_eq!(written(&world.step()), ["AdoptPod db-1"]);
     world.settle();
     assert_eq!(world.uid("db-1"), uid);
     world.label("db-1", "app", "other");
-    assert_eq!(told(&world.step()), ["ReleasePod db-1"]);
+    assert_eq!(written(&world.step()), ["ReleasePod db-1"]);
     world.step();
     assert_eq!(
-        told(&world.plan()),
+        written(&world.plan()),
         Vec::<String>::new(),
         "its name is taken"
     );

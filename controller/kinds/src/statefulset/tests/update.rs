@@ -4,7 +4,7 @@ use berth_api::names::annotation::RESTARTED_AT;
 use berth_workload::feature_gates::Gate;
 use serde_json::{Value, json};
 
-use super::super::simulation::{World, told};
+use super::super::simulation::{World, written};
 use crate::model::{resizing, unknown};
 
 /// A set with this rolling update, in parallel unless the update says otherwise.
@@ -17,11 +17,11 @@ fn parallel(replicas: i32, rolling: Value) -> World {
 /// The pods that the plan takes out of service.
 fn begun(world: &mut World) -> Vec<String> {
     let plan = world.step();
-    let of_updates = told(&plan)
+    let of_updates = written(&plan)
         .into_iter()
-        .filter(|told| !told.starts_with("CreatePod"));
+        .filter(|written| !written.starts_with("CreatePod"));
     let mut names: Vec<_> = of_updates
-        .map(|told| told.split(' ').nth(1).unwrap().to_owned())
+        .map(|written| written.split(' ').nth(1).unwrap().to_owned())
         .collect();
     names.dedup();
     names
@@ -47,10 +47,10 @@ fn batches(world: &mut World) -> Vec<String> {
             .collect();
         let is_taken = |name: &str| serving.iter().any(|pod| *pod.metadata.name == *name);
         let plan = world.step();
-        let told = told(&plan);
-        let changes: Vec<_> = told
+        let written = written(&plan);
+        let changes: Vec<_> = written
             .iter()
-            .filter_map(|told| told.split_once(' '))
+            .filter_map(|written| written.split_once(' '))
             .collect();
         let words = changes.iter().filter_map(|(verb, name)| match *verb {
             "CreatePod" => Some(format!("+{name}")),
@@ -169,7 +169,7 @@ fn ordered_batch_ends_as_hooks_let_each_pod_go() {
     assert_eq!(world.available(), 1, "two are held");
     world.label("db-2", "example.com/in-use", "false");
     assert_eq!(
-        told(&world.step()),
+        written(&world.step()),
         ["DeletePod db-2"],
         "it does not wait for db-1, which is held"
     );

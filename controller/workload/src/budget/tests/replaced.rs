@@ -142,7 +142,7 @@ fn topmost_owner_decides_on_replacement_first() {
             "CloneSet",
             Some("true"),
             Some(Instead::First {
-                told: first.to_owned(),
+                message: first.to_owned(),
                 deployment: None,
             }),
         ),
@@ -150,7 +150,7 @@ fn topmost_owner_decides_on_replacement_first() {
             "Deployment",
             Some("true"),
             Some(Instead::First {
-                told: first.replace("CloneSet", "Deployment"),
+                message: first.replace("CloneSet", "Deployment"),
                 deployment: Some(DeploymentReference {
                     name: "web".to_owned(),
                     uid: "o".to_owned(),
@@ -169,9 +169,9 @@ fn topmost_owner_decides_on_replacement_first() {
         ..Metadata::default()
     };
     match Instead::of(&unmarked, ("Deployment", &top), "b", "there is no room") {
-        Some(Instead::Never { told }) => assert!(
-            told.contains("spec.template.metadata.annotations"),
-            "{told}"
+        Some(Instead::Never { message }) => assert!(
+            message.contains("spec.template.metadata.annotations"),
+            "{message}"
         ),
         other => panic!("a pod without the annotation: {other:?}"),
     }
@@ -188,7 +188,7 @@ fn topmost_owner_decides_on_replacement_first() {
         ),
     ] {
         match told(kind, Some(value)) {
-            Some(Instead::Never { told }) => assert!(told.starts_with(says), "{told}"),
+            Some(Instead::Never { message }) => assert!(message.starts_with(says), "{message}"),
             other => panic!("{kind} {value}: {other:?}"),
         }
     }

@@ -102,11 +102,11 @@ impl<'a> PredownloadHold<'a> {
         let job = jobs(&self.view)
             .find(pulls)
             .and_then(|job| job.metadata.creation_timestamp.as_ref());
-        let asked = || {
+        let requested = || {
             let (name, tag) = split(image).ok()?;
             entry::find(node, &name, &tag)?.created_at.as_ref()
         };
-        if let Some(since) = job.or_else(asked) {
+        if let Some(since) = job.or_else(requested) {
             return Some(Since::Then(since.0));
         }
         // A job that cannot be created must not block updates forever. In its first plan, an old

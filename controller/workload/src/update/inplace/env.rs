@@ -200,10 +200,10 @@ fn container(
         ));
     }
     // Until the kubelet reports the new container, `ready` in the status is about the old one.
-    let told = pod
+    let reported_id = pod
         .container_status(name)
         .map_or("", |status| without_scheme(&status.container_id));
-    if told == without_scheme(&created.container_id) {
+    if reported_id == without_scheme(&created.container_id) {
         ValuesDecision::Proven
     } else {
         ValuesDecision::Wait(format!(

@@ -41,15 +41,15 @@ pub fn returning(view: &WorkloadView<'_>, replicas: usize, pods: &[Arc<Pod>]) ->
     if !may_return(view) {
         return Uids::new();
     }
-    let asked = |pod: &Pod| view.is_to_delete(pod);
+    let is_to_delete = |pod: &Pod| view.is_to_delete(pod);
     let is_held = |pod: &Pod| lifecycle::state(pod) == PREPARING_DELETE;
     let staying = pods
         .iter()
-        .filter(|pod| !asked(pod) && !is_held(pod))
+        .filter(|pod| !is_to_delete(pod) && !is_held(pod))
         .count();
     let mut held: Vec<_> = pods
         .iter()
-        .filter(|pod| is_held(pod) && !asked(pod))
+        .filter(|pod| is_held(pod) && !is_to_delete(pod))
         .cloned()
         .collect();
     spread::for_deletion(&mut held, &view.spread(), |_| false);
@@ -101,9 +101,9 @@ pub fn hold_deletion(
     now: Timestamp,
 ) -> Option<Step> {
     let hook = view.workload.hooks.pre_delete?;
-    let is_told = lifecycle::state(pod) == PREPARING_DELETE;
+    let is_preparing = lifecycle::state(pod) == PREPARING_DELETE;
     let mut patch = PodPatch::default();
-    if !is_told {
+    if !is_preparing {
         lifecycle::set(&mut patch, PREPARING_DELETE, now);
     }
     if for_update && pod.metadata.label(SPECIFIED_DELETE).is_none() {
@@ -118,7 +118,7 @@ pub fn hold_deletion(
     let name = &pod.metadata.name;
     let held_by = hook::present(hook, pod).join(", ");
     Some(Step {
-        done: (!is_told).then(|| {
+        done: (!is_preparing).then(|| {
             Event::normal(
                 "PreparingDelete",
                 format!("pod {name} waits for hook preDelete: {held_by}"),

@@ -50,8 +50,8 @@ impl<'a> Course<'a> {
     /// The stop of the container in the NodeImage.
     pub fn requested_stop(&self, container: &str) -> Option<&'a StopContainer> {
         let uid = self.request.metadata.uid.as_deref()?;
-        let asked = &self.image?.spec.stop_containers;
-        asked
+        let stops = &self.image?.spec.stop_containers;
+        stops
             .iter()
             .find(|stop| stop.request == uid && stop.container == container)
     }
@@ -183,8 +183,8 @@ impl<'a> Course<'a> {
     /// The latest time at which a running stop is over. Another request may have asked for the same
     /// stop earlier.
     pub fn stops_by(&self, stop: &StopContainer) -> Option<Timestamp> {
-        let asked = self.image?.spec.stop_containers.iter();
-        let of_container = asked.filter(|other| other.container_id == stop.container_id);
+        let stops = self.image?.spec.stop_containers.iter();
+        let of_container = stops.filter(|other| other.container_id == stop.container_id);
         let end = |stop: &StopContainer| {
             stop.created_at
                 .as_ref()?
@@ -238,16 +238,16 @@ impl<'a> Course<'a> {
         let strategy = strategy(self.request);
         let mut restarts = None;
         for (container, state) in self.request.spec.containers.iter().zip(self.states()) {
-            let asked = self.requested_stop(&container.name);
+            let requested = self.requested_stop(&container.name);
             match state.phase {
                 RecreatePhase::Failed if strategy.failure_policy == RecreateFailurePolicy::Fail => {
                     return Next::Over;
                 }
-                RecreatePhase::Pending if asked.is_some() => return Next::Answer(state.name),
+                RecreatePhase::Pending if requested.is_some() => return Next::Answer(state.name),
                 RecreatePhase::Pending => return self.stop(container, &strategy),
                 // Only the daemon can tell how long the container has run.
                 RecreatePhase::Recreating
-                    if strategy.min_started_seconds > 0 && asked.is_none() =>
+                    if strategy.min_started_seconds > 0 && requested.is_none() =>
                 {
                     return self.stop(container, &strategy);
                 }

@@ -142,13 +142,13 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
 
 /// How long no other stop may take a stop's slot: its grace period, and [`KEPT`].
 fn slot_left(stop: &StopContainer, requested: &[Requested], now: Timestamp) -> SignedDuration {
-    let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
+    let since = stop.created_at.as_ref().map_or(now, |time| time.0);
     let of_pod = requested
         .iter()
         .find(|requested| *requested.pod.metadata.uid == *stop.uid);
     let grace = grace(stop, of_pod.map(|of_pod| &*of_pod.pod));
     KEPT.saturating_add(grace)
-        .saturating_sub(now.duration_since(asked))
+        .saturating_sub(now.duration_since(since))
 }
 
 /// The new form of a stop in the NodeImage; `None` if it must be removed.
@@ -197,13 +197,13 @@ fn kept(
             waits.then_some(cancelled)
         }
         under_way => {
-            let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
+            let since = stop.created_at.as_ref().map_or(now, |time| time.0);
             let grace = under_way.map_or(SignedDuration::ZERO, |_| {
                 grace(stop, of_pod.map(|of_pod| &*of_pod.pod))
             });
             let left = KEPT
                 .saturating_add(grace)
-                .saturating_sub(now.duration_since(asked));
+                .saturating_sub(now.duration_since(since));
             if stop.created_at.is_none() || !left.is_positive() {
                 return None;
             }

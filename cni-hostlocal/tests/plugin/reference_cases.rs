@@ -109,7 +109,7 @@ fn a_lease_of_a_very_old_plugin_is_taken_back() {
 }
 
 #[test]
-fn addresses_that_are_asked_for() {
+fn requested_addresses_are_assigned_or_refused() {
     let two = json!({"ranges": [[{"subnet": "10.1.2.0/24"}], [{"subnet": "10.1.3.0/24"}]]});
     let families = json!({"ranges": [[{"subnet": "172.16.1.0/24"}, {"subnet": "10.1.2.0/24"}], [{"subnet": "2001:db8:1::/48"}]]});
     let args = |ips: Value| json!({"args": {"cni": {"ips": ips}}});

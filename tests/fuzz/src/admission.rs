@@ -31,9 +31,9 @@ pub(crate) fn review(data: &[u8]) {
         let answer = response(&answer);
         // A field that the parser skips may be no JSON; an object may also be a list of its
         // fields' values.
-        let asked: Value = serde_json::from_slice(data).unwrap_or_default();
+        let review: Value = serde_json::from_slice(data).unwrap_or_default();
         assert!(
-            !asked["request"].is_object() || answer["response"]["uid"] == asked["request"]["uid"]
+            !review["request"].is_object() || answer["response"]["uid"] == review["request"]["uid"]
         );
         let said = answer["response"]["status"]["message"]
             .as_str()

@@ -76,7 +76,7 @@ fn first_and_last_answers() {
 }
 
 #[test]
-fn only_the_asked_time_counts() {
+fn requests_outside_the_window_do_not_count() {
     let requests = all([
         ask("a", 0, 5, Err("x")),
         ask("a", 10, 15, Ok("v1")),

@@ -7,6 +7,7 @@ mod bodies;
 mod budgets;
 mod clone_sets;
 mod connections;
+mod disclosures;
 mod fat_pods;
 mod held_memory;
 mod members;
@@ -21,7 +22,6 @@ mod standing;
 mod tenant;
 mod tokens;
 mod united_deployments;
-mod what_is_told;
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ pub(crate) use bodies::*;
 pub(crate) use budgets::*;
 pub(crate) use clone_sets::*;
 pub(crate) use connections::*;
+pub(crate) use disclosures::*;
 pub(crate) use fat_pods::*;
 pub(crate) use held_memory::*;
 pub(crate) use members::*;
@@ -46,7 +47,6 @@ pub(crate) use sidecars::*;
 pub(crate) use standing::*;
 pub(crate) use tokens::*;
 pub(crate) use united_deployments::*;
-pub(crate) use what_is_told::*;
 
 use crate::world::Case;
 use replicas::Replicas;

@@ -212,7 +212,7 @@ const ALONE: &[(&str, Test)] = tests![
     credentials::pulled_image_is_open_unless_verified,
     bad_input::a_registry_that_is_down,
     pod_pinning::kinds_of_others_are_followed_as_they_are_listed,
-    pod_pinning::the_pod_webhook_holds_up_those_alone_that_asked,
+    pod_pinning::silent_webhook_holds_up_only_pods_to_pin,
     attacks::forged_updates_fill_no_node_image,
     attacks::times_for_two_leaders_are_refused,
     attacks::the_controller_listens_on_ipv6,

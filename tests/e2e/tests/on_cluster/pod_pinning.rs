@@ -178,7 +178,7 @@ async fn a_second_object_is_refused(case: &Case) -> Result<()> {
 }
 
 /// The same by the webhook; and which pods wait while no replica answers it.
-pub(crate) async fn the_pod_webhook_holds_up_those_alone_that_asked(case: &Case) -> Result<()> {
+pub(crate) async fn silent_webhook_holds_up_only_pods_to_pin(case: &Case) -> Result<()> {
     case.with_value(["podPinning.by", "webhook", "auto"], async || {
         pods_of_a_native_set_go_back(case).await?;
         case.kubectl(&["delete", "statefulset.apps", "-n", &case.namespace, SET, "--wait=true"]).await?;

@@ -36,7 +36,7 @@ pub(crate) enum Native {
     /// Another writer empties the configuration, twice.
     Wiped,
     /// The StatefulSet stops to request records, and when all are gone, requests them again.
-    AskedAgain,
+    RequestedAgain,
 }
 
 /// The result of a scenario, for any injected fault.
@@ -57,7 +57,7 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Native::Pinned,
     &Native::LetGo,
     &Native::Wiped,
-    &Native::AskedAgain,
+    &Native::RequestedAgain,
 ];
 
 impl Scenario for Native {
@@ -66,7 +66,7 @@ impl Scenario for Native {
             Native::Pinned => "native_stateful_pinned",
             Native::LetGo => "native_stateful_let_go",
             Native::Wiped => "native_stateful_wiped",
-            Native::AskedAgain => "native_stateful_asked_again",
+            Native::RequestedAgain => "native_stateful_requested_again",
         }
     }
 
@@ -77,7 +77,7 @@ impl Scenario for Native {
     fn watched(&self) -> Vec<&'static str> {
         match self {
             Native::Pinned => vec!["statefulsets", "pods", "persistentpodstates"],
-            Native::LetGo | Native::AskedAgain => vec!["statefulsets", "persistentpodstates"],
+            Native::LetGo | Native::RequestedAgain => vec!["statefulsets", "persistentpodstates"],
             Native::Wiped => vec!["mutatingwebhookconfigurations"],
         }
     }
@@ -115,7 +115,7 @@ impl Native {
                 writes: 2,
                 ..recorded
             },
-            Native::AskedAgain => Expected {
+            Native::RequestedAgain => Expected {
                 makes: 1,
                 deletes: 1,
                 writes: 2,
@@ -187,7 +187,7 @@ impl<'a> Run<'a> for NativeRun<'a> {
                 self.until(&self.what.before()).await?;
                 self.wipe().await
             }
-            Native::AskedAgain => {
+            Native::RequestedAgain => {
                 self.ask("false").await?;
                 self.until(&Native::LetGo.expected()).await?;
                 self.ask("true").await

@@ -52,7 +52,7 @@ pub(crate) enum Stateful {
     /// It gets more pods.
     Bigger,
     /// One of its pods gets the label that requests its deletion.
-    AskedToGo,
+    SpecifiedDelete,
     /// It gets one more claim template, so its pods are replaced.
     ClaimTemplateAdded,
     /// It is deleted without its pods, and created again.
@@ -85,7 +85,7 @@ pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
     &Stateful::Reserved,
     &Stateful::Recorded,
     &Stateful::Bigger,
-    &Stateful::AskedToGo,
+    &Stateful::SpecifiedDelete,
     &Stateful::ClaimTemplateAdded,
     &Stateful::Adopted,
     &Stateful::Resized,
@@ -108,7 +108,7 @@ impl Scenario for Stateful {
             Stateful::Reserved => "stateful_reserved",
             Stateful::Recorded => "stateful_recorded",
             Stateful::Bigger => "stateful_bigger",
-            Stateful::AskedToGo => "stateful_asked_to_go",
+            Stateful::SpecifiedDelete => "stateful_specified_delete",
             Stateful::ClaimTemplateAdded => "stateful_claim_template_added",
             Stateful::Adopted => "stateful_adopted",
             Stateful::Resized => "stateful_resized",
@@ -159,7 +159,7 @@ impl Stateful {
                     .await
             }
             Stateful::Bigger => run.patch(json!({"replicas": REPLICAS + 1})).await,
-            Stateful::AskedToGo => {
+            Stateful::SpecifiedDelete => {
                 let asks = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
                 run.patch_object(kind::POD, "db-1", &asks).await
             }

@@ -4,10 +4,10 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_reads_share_one_answer_a_second() {
-    let (recent, asked) = (Recent::default(), AtomicUsize::new(0));
+    let (recent, answered) = (Recent::default(), AtomicUsize::new(0));
     let answer = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        asked.fetch_add(1, Ordering::Relaxed)
+        answered.fetch_add(1, Ordering::Relaxed)
     };
     let (mut seen, began) = (Vec::new(), Instant::now());
     while began.elapsed() < Duration::from_millis(2_500) {
@@ -22,7 +22,7 @@ async fn concurrent_reads_share_one_answer_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_bounded_and_given_up_ones_asked_again() {
+async fn recent_retries_abandoned_answers_and_is_bounded() {
     let recent = Recent::default();
     let given_up = tokio::time::timeout(MOMENT, recent.or("0", std::future::pending::<usize>()));
     assert!(given_up.await.is_err());

@@ -86,7 +86,7 @@ impl Stateful {
                 most: REPLICAS + 1,
                 ..REST
             },
-            Stateful::AskedToGo => Expected {
+            Stateful::SpecifiedDelete => Expected {
                 makes: 1,
                 deletes: 1,
                 serve: REPLICAS - 1,

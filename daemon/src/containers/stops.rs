@@ -24,7 +24,7 @@ use container::{id, is_meant, is_of, is_running, time_left};
 
 /// After this time the daemon reports that a stop is under way. The controller gives up a request
 /// after a minute without a report.
-const REPORTED_AFTER: Duration = Duration::from_secs(20);
+const REPORT_AFTER: Duration = Duration::from_secs(20);
 /// The pause after the runtime went away during a stop.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.
@@ -95,8 +95,8 @@ impl Stops {
     }
 
     /// Does any of the requested stops lack its final result?
-    pub fn are_open(&self, requested: &[StopContainer]) -> bool {
-        requested.iter().any(|stop| self.is_open(stop))
+    pub fn are_open(&self, wanted: &[StopContainer]) -> bool {
+        wanted.iter().any(|stop| self.is_open(stop))
     }
 
     fn is_open(&self, stop: &StopContainer) -> bool {
@@ -117,9 +117,9 @@ impl Stops {
     }
 
     /// Must the containers be listed now? True once for each need.
-    pub fn looks(&mut self, requested: &[StopContainer], now: Instant) -> bool {
+    pub fn looks(&mut self, wanted: &[StopContainer], now: Instant) -> bool {
         self.due |= self.wake.is_some_and(|wake| wake <= now);
-        let looks = self.due && !self.under_way && self.are_open(requested);
+        let looks = self.due && !self.under_way && self.are_open(wanted);
         if looks {
             (self.due, self.under_way, self.wake) = (false, true, None);
         }
@@ -127,12 +127,10 @@ impl Stops {
     }
 
     /// When to list the containers again, or to report a stop.
-    pub fn wake(&self, requested: &[StopContainer], now: Instant) -> Option<Instant> {
-        let reports = requested
-            .iter()
-            .filter_map(|stop| self.stopping_since(stop));
-        let reports = reports
-            .map(|since| since + REPORTED_AFTER)
+    pub fn wake(&self, wanted: &[StopContainer], now: Instant) -> Option<Instant> {
+        let since = wanted.iter().filter_map(|stop| self.stopping_since(stop));
+        let reports = since
+            .map(|since| since + REPORT_AFTER)
             .filter(|at| *at > now);
         // After a past time the stop waits for the runtime, and its return triggers a step.
         [self.wake, reports.min()]
@@ -147,7 +145,7 @@ impl Stops {
     /// reason.
     pub fn seen(
         &mut self,
-        requested: &[StopContainer],
+        wanted: &[StopContainer],
         seen: Result<&[Container], &CriError>,
         is_stopped_otherwise: impl Fn(&str) -> bool,
         now: Now,
@@ -158,7 +156,7 @@ impl Stops {
             return Vec::new();
         };
         let mut begins = Vec::new();
-        let elsewhere = requested
+        let elsewhere = wanted
             .iter()
             .map(|stop| id(&stop.container_id))
             .filter(|id| is_stopped_otherwise(id));
@@ -169,7 +167,7 @@ impl Stops {
             )
         };
         self.elsewhere = elsewhere.map(since).collect();
-        for stop in requested {
+        for stop in wanted {
             let id = id(&stop.container_id);
             if self.answer(stop).is_some()
                 || self.at_work.contains_key(id)
@@ -209,7 +207,7 @@ impl Stops {
                 None => self.note(stop, StopPhase::Gone, "", ""),
             }
         }
-        self.look_for_next_ones(requested, containers, now);
+        self.look_for_next_ones(wanted, containers, now);
         begins
     }
 
@@ -289,16 +287,11 @@ impl Stops {
 
     /// Reports the new containers that have run for long enough, measured by this node's clock
     /// alone.
-    fn look_for_next_ones(
-        &mut self,
-        requested: &[StopContainer],
-        containers: &[Container],
-        now: Now,
-    ) {
+    fn look_for_next_ones(&mut self, wanted: &[StopContainer], containers: &[Container], now: Now) {
         self.running
             .retain(|id, _| containers.iter().any(|container| container.id == *id));
         for answer in &mut self.answers {
-            let Some(stop) = requested.iter().find(|stop| stop.is_answered_by(answer)) else {
+            let Some(stop) = wanted.iter().find(|stop| stop.is_answered_by(answer)) else {
                 continue;
             };
             let is_due =
@@ -332,7 +325,7 @@ impl Stops {
     }
 
     /// The results to report for the requested stops.
-    pub fn answers(&self, requested: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
+    pub fn answers(&self, wanted: &[StopContainer], now: Instant) -> Vec<StoppedContainer> {
         let of = |stop: &StopContainer| {
             let (since, begun) = (
                 self.stopping_since(stop),
@@ -347,14 +340,11 @@ impl Stops {
             };
             // Report a stop at once if the next daemon could take it for one that it must not
             // begin, or if it was reported before.
-            let is_reported = since
-                .is_some_and(|since| now.duration_since(since) >= REPORTED_AFTER)
+            let is_due = since.is_some_and(|since| now.duration_since(since) >= REPORT_AFTER)
                 || begun.is_some_and(|begun| begun.is_cut_short || stop.cancelled);
-            self.answer(stop)
-                .cloned()
-                .or_else(|| is_reported.then(stopping))
+            self.answer(stop).cloned().or_else(|| is_due.then(stopping))
         };
-        requested.iter().filter_map(of).collect()
+        wanted.iter().filter_map(of).collect()
     }
 
     /// Since when the container is being stopped, for any reason.
@@ -369,11 +359,11 @@ impl Stops {
 
     /// Drops the results of stops that are not requested any more, and their begun stops unless
     /// they are under way.
-    pub fn drop_others(&mut self, requested: &[StopContainer]) {
+    pub fn drop_others(&mut self, wanted: &[StopContainer]) {
         self.answers
-            .retain(|answer| requested.iter().any(|stop| stop.is_answered_by(answer)));
+            .retain(|answer| wanted.iter().any(|stop| stop.is_answered_by(answer)));
         let at_work = self.at_work.values().map(|(stop, _)| stop);
-        let known: HashSet<_> = requested.iter().chain(at_work).map(request_key).collect();
+        let known: HashSet<_> = wanted.iter().chain(at_work).map(request_key).collect();
         self.begun.retain(|key, _| known.contains(key));
     }
 }

@@ -16,7 +16,7 @@ use super::{Snapshot, pod};
 /// The time without a report after which the controller gives a request up.
 const SILENCE: SignedDuration = SignedDuration::from_mins(1);
 /// The time without a report after which the status says that the report is missing.
-const REPORTED_AFTER: SignedDuration = SignedDuration::from_secs(30);
+const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// How much later a daemon that has not seen a container start reports that the container has
 /// lasted.
 const STARTS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
@@ -33,7 +33,7 @@ pub(super) struct Word {
 impl Word {
     /// The time until the status says that the report is missing.
     pub(super) fn time_until_reported(&self, now: Timestamp) -> SignedDuration {
-        REPORTED_AFTER.saturating_sub(now.duration_since(self.due))
+        REPORT_AFTER.saturating_sub(now.duration_since(self.due))
     }
 }
 

@@ -6,7 +6,7 @@ mod admission;
 mod budgets;
 mod context;
 mod controllers;
-mod explain;
+pub mod explain;
 mod kinds;
 #[cfg(test)]
 mod ownership_tests;

@@ -2,4 +2,5 @@
 
 pub mod flags;
 pub mod gates;
+pub mod published;
 pub mod timings;

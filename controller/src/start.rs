@@ -1,7 +1,6 @@
 //! From the command line to a running controller, and its end.
 
 pub(crate) mod command;
-pub(crate) mod explain;
 pub(crate) mod pod_rules;
 pub(crate) mod prepare_return;
 pub(crate) mod process;

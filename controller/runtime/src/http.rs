@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz`, `/metrics` and `/waits`.
+//! `/healthz`, `/readyz` and `/metrics`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,14 +7,10 @@ use berth_http::{Limits, Protocol, TextBody, text};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-
-/// Answers `/waits/<path>`; `None` for a path that names no object of a reconciled kind.
-pub type Waits = Box<dyn Fn(&str) -> Option<Value> + Send + Sync>;
 
 /// The answers of the server.
 pub struct Server {
@@ -22,14 +18,10 @@ pub struct Server {
     pub ready: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// The metrics at `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// The answer at `/waits/<plural>/<namespace>/<name>`: how long until the controller reconciles
-    /// the object again.
-    pub waits: Waits,
 }
 
 /// The most connections, and the most of one address: a kubelet and a few scrapers.
 const CONNECTIONS: (usize, usize) = (64, 16);
-const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -58,17 +50,11 @@ impl Server {
                 Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, TEXT, why),
             },
             "/metrics" => text(StatusCode::OK, OPEN_METRICS, self.metrics.encode()),
-            _ => match path
-                .strip_prefix("/waits/")
-                .and_then(|object| (self.waits)(object))
-            {
-                Some(waits) => text(StatusCode::OK, JSON, waits.to_string()),
-                None => text(
-                    StatusCode::NOT_FOUND,
-                    TEXT,
-                    "not found: try /healthz, /readyz or /metrics".to_owned(),
-                ),
-            },
+            _ => text(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "not found: try /healthz, /readyz or /metrics".to_owned(),
+            ),
         }
     }
 }

@@ -206,18 +206,6 @@ impl<K: QueueKey> Queue<K> {
         self.lock().failures.remove(key);
     }
 
-    /// The time until a key is queued again, and how many times in a row it has failed; `None`
-    /// unless the key only waits for that time.
-    pub fn waits(&self, key: &K) -> Option<(Duration, u32)> {
-        let state = self.lock();
-        if state.dirty.contains(key) || state.running.contains(key) {
-            return None;
-        }
-        let (at, _) = state.later_of.get(key)?;
-        let failures = state.failures.get(key).map_or(0, |failures| failures.count);
-        Some((at.saturating_duration_since(Instant::now()), failures))
-    }
-
     /// How many keys are ready and wait for a worker.
     pub fn len(&self) -> usize {
         self.lock().ready.len

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use berth_runtime::Key;
 use berth_runtime::events::Owner;
 use berth_webhook::pods::{Change, Disruption};
 use berth_workload::objects::resource::PODS;
 use berth_workload::plan::{Action, Failure, Plan, Step, Target, Verb, Write};
-use serde_json::{Value, json};
 
 use crate::budgets::{Budget, BudgetKey, PodBudgets};
 
@@ -71,19 +69,5 @@ impl PodBudgets {
             (namespace, name),
             refusal,
         ))
-    }
-
-    /// How long this process waits before it reconciles an object of ours again, by
-    /// `<plural>/<namespace>/<name>`: `explain` asks the leader.
-    pub(crate) fn wait_of(&self, object: &str) -> Option<Value> {
-        let mut parts = object.splitn(3, '/');
-        let (plural, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
-        let waits = self
-            .ledgers
-            .waiters
-            .queue(plural)?
-            .waits(&Key::new(namespace, name));
-        let (wait, failures) = waits.unwrap_or_default();
-        Some(json!({"seconds": wait.as_secs_f64(), "failures": failures}))
     }
 }

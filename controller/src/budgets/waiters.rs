@@ -55,15 +55,6 @@ impl Waiters {
         self.wakers.lock().insert(resource, waker);
     }
 
-    /// The queue of a kind of ours, by its plural.
-    pub(in crate::budgets) fn queue(&self, plural: &str) -> Option<Arc<Queue<Key>>> {
-        let wakers = self.wakers.lock();
-        wakers
-            .iter()
-            .find(|(resource, _)| resource.plural == plural)
-            .map(|(_, waker)| waker.queue.clone())
-    }
-
     /// Notes that this budget refused something to this object. Also wakes the budget, because it
     /// may have delayed a count while nothing waited for it.
     pub(in crate::budgets) fn note(&self, budget: &BudgetKey, owner: &Owner) {

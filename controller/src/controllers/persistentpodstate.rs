@@ -289,11 +289,11 @@ impl Explains for PersistentPodStateController {
         };
         let key = Key::new(&look.namespaces.explained, look.name);
         let mut snapshot = self.observe(&key, Some(&state), look.gates);
-        let run = look.run;
+        let settings = look.settings;
         let pinning = PodPinning::new(
-            run.pod_pinning,
-            run.pod_pinning_fail_closed,
-            protected_namespaces(&run.namespace, &run.protected_namespaces),
+            settings.pod_pinning,
+            settings.pod_pinning_fail_closed,
+            protected_namespaces(&settings.namespace, &settings.protected_namespaces),
             Arc::default(),
             None,
         );

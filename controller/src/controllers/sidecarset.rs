@@ -264,7 +264,7 @@ impl Explains for SidecarSetController {
             asks,
             look.gates,
             &look.namespaces.own,
-            &look.run.protected_namespaces,
+            &look.settings.protected_namespaces,
             None,
         );
         let (mut snapshot, now) = (self.observe(&set, &injection), Timestamp::now());

@@ -17,9 +17,8 @@ use super::printed::{self, Explained, NodeDrain};
 use crate::budgets::{Budget, BudgetStores, PodBudgets};
 use crate::kinds::Kinds;
 use crate::reconcile::controller::Controller;
-use crate::settings::flags::Run;
-use crate::settings::timings;
-use crate::stores::reads::{Namespaces, Stores};
+use crate::settings::published::Published;
+use crate::stores::reads::{Namespaces, Stores, Unread};
 use crate::stores::watched::by_namespace;
 
 /// A controller that can print its plan for an object instead of carrying it out.
@@ -47,8 +46,8 @@ pub(crate) trait Explains: Controller {
 pub(crate) struct Look<'a> {
     pub(crate) client: Client,
     pub(crate) namespaces: Namespaces,
-    /// The flags of the controller.
-    pub(crate) run: &'a Run,
+    /// The settings of the controller.
+    pub(crate) settings: &'a Published,
     pub(crate) name: &'a str,
     /// The node for which the result of a drain is shown.
     pub(crate) node: Option<&'a str>,
@@ -59,18 +58,17 @@ pub(crate) struct Look<'a> {
 impl Look<'_> {
     /// The stores of budgets of the enabled kinds.
     fn budget_stores(&self, stores: &mut Stores) -> BudgetStores {
-        let mut kinds = Kinds::parse(&self.run.custom_resource_enable);
+        let mut kinds = Kinds::parse(&self.settings.custom_resource_enable);
         BudgetStores::new(&mut stores.reader(), |kind| kinds.has(kind))
     }
 
     /// The budgets that were read. Reservations are made in copies.
     pub(crate) fn budgets(&self, stores: &BudgetStores) -> Arc<PodBudgets> {
-        let patience = timings::patience(self.run);
         PodBudgets::only_read(
             self.client.clone(),
             self.gates,
             Some(stores.clone()),
-            (&self.run.cluster_name, patience, true),
+            (&self.settings.cluster_name, self.settings.patience(), true),
         )
     }
 
@@ -171,7 +169,7 @@ impl Look<'_> {
         const UNREAD: &str = "cannot read the cluster's state";
         if self.node.is_some() && !C::OF_NODES {
             bail!(
-                "--node asks what a drain would get by a budget: explain pub NAME --node NODE, or dpdb NAME"
+                "--node shows the result of a drain by a budget: `kubectl berth why pub/NAME --node NODE`, or dpdb/NAME"
             );
         }
         let mut stores = Stores::default();
@@ -187,10 +185,17 @@ impl Look<'_> {
             let resources = move |resource| (resource == NODES) == of_nodes;
             stores.look(&self.client, &self.namespaces, resources)
         };
-        look(false).await.context(UNREAD)?;
+        let mut unread = look(false).await.context(UNREAD)?;
         if controller.reads_nodes() {
-            look(true).await.context(UNREAD)?;
+            unread.extend(look(true).await.context(UNREAD)?);
         }
-        controller.explain(self, &budgets).await
+        if let Some(own) = unread.iter().find(|one| one.resource == C::RESOURCE) {
+            bail!("{}", own.message);
+        }
+        let explained = controller.explain(self, &budgets).await?;
+        Ok(Explained {
+            unread: unread.iter().map(Unread::to_string).collect(),
+            ..explained
+        })
     }
 }

@@ -6,52 +6,44 @@ use std::fmt;
 use berth_api::names::condition;
 use berth_workload::blocked;
 use berth_workload::plan::{Failure, Plan, Stage, Step, Waiting};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 /// Part of the reason of a pod that waits for the workload's own limit.
 const WAITS: &str = "waits for maxUnavailable";
 
-/// The leader retries a budget after a second, in seconds.
-const AT_ONCE: f64 = 1.0;
-
-/// How long the leader waits before it reconciles the object again.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Wait {
-    seconds: f64,
-    /// How many tries in a row have failed.
-    failures: u32,
-}
-
-/// The content of the output.
-#[derive(Serialize)]
-pub(crate) struct Explained {
+/// The plan of the controller for an object, and what the object waits for.
+#[derive(Debug, Serialize)]
+pub struct Explained {
+    /// Its kind.
     #[serde(skip)]
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// Namespace and name.
     #[serde(skip)]
-    pub(crate) name: String,
+    pub name: String,
     /// The heading above the lines of its pods.
     #[serde(skip)]
-    pub(crate) heading: &'static str,
+    pub heading: &'static str,
     /// The cause that blocks the workload, as in the condition `Blocked` of its status.
-    pub(crate) blocked: Option<Value>,
-    /// How long the leader waits before it carries out the plan; `None` if there is nothing to
-    /// carry out, or the leader does not say.
-    #[serde(serialize_with = "serialize_wait")]
-    pub(crate) wait: Option<Result<Wait, String>>,
+    pub blocked: Option<Value>,
+    /// What the user may not read, and what the answer therefore lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
+    /// What the controller does now, and what waits.
     #[serde(flatten)]
-    pub(crate) plan: Plan,
+    pub plan: Plan,
+    /// What a drain of a node would get.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) drain: Option<NodeDrain>,
+    pub drain: Option<NodeDrain>,
 }
 
 /// The result of a drain of a node now.
-#[derive(Serialize)]
-pub(crate) struct NodeDrain {
-    pub(crate) node: String,
+#[derive(Debug, Serialize)]
+pub struct NodeDrain {
+    /// The node.
+    pub node: String,
     /// The result for each pod of the budget on the node.
-    pub(crate) pods: Vec<Waiting>,
+    pub pods: Vec<Waiting>,
 }
 
 impl Explained {
@@ -83,7 +75,7 @@ impl Explained {
             name,
             heading: "Waits:",
             blocked,
-            wait: None,
+            unread: Vec::new(),
             plan,
             drain: None,
         }
@@ -177,7 +169,7 @@ impl fmt::Display for Explained {
             name,
             heading,
             blocked,
-            wait,
+            unread,
             plan,
             drain,
         } = self;
@@ -187,7 +179,7 @@ impl fmt::Display for Explained {
             writeln!(f, "Blocked ({}): {}", word("reason"), word("message"))?;
         }
         match (plan.is_idle(), blocked) {
-            (false, _) => writeln!(f, "{}:", when(wait.as_ref()))?,
+            (false, _) => writeln!(f, "Now, or at the next try after a failure:")?,
             (true, Some(_)) => writeln!(f, "Now: nothing, as long as that is so.")?,
             (true, None) => writeln!(f, "Now: nothing to do.")?,
         }
@@ -216,42 +208,11 @@ impl fmt::Display for Explained {
             pods.iter()
                 .try_for_each(|Waiting { pod, reason }| writeln!(f, "  {pod}: {reason}"))?;
         }
-        match plan.look_again {
-            Some(wait) => writeln!(
-                f,
-                "Looks again in {:.1} s, or when something changes.",
-                wait.as_secs_f64()
-            ),
-            None => Ok(()),
+        if let Some(wait) = plan.look_again {
+            let seconds = wait.as_secs_f64();
+            writeln!(f, "Looks again in {seconds:.1} s, or when something changes.")?;
         }
-    }
-}
-
-fn serialize_wait<S: Serializer>(
-    wait: &Option<Result<Wait, String>>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    wait.as_ref()
-        .and_then(|wait| wait.as_ref().ok())
-        .serialize(to)
-}
-
-/// When the plan is carried out.
-fn when(wait: Option<&Result<Wait, String>>) -> String {
-    match wait {
-        Some(Ok(Wait { seconds, failures })) if *failures > 0 => {
-            let tries = if *failures == 1 {
-                "the last try"
-            } else {
-                "each of the last tries"
-            };
-            format!("In {seconds:.1} s, or when something changes, because {tries} failed")
-        }
-        Some(Ok(Wait { seconds, .. })) if *seconds > AT_ONCE => {
-            format!("In {seconds:.1} s, or when something changes")
-        }
-        Some(Err(why)) => format!("Now, unless the leader waits after a failure ({why})"),
-        _ => "Now".to_owned(),
+        unread.iter().try_for_each(|one| writeln!(f, "Not known: {one}"))
     }
 }
 

@@ -10,6 +10,7 @@ use berth_api::weight::DEFAULT_MAX_BYTES;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
 
 /// Keeps Kubernetes workloads moored: pods are upgraded in place, on their node, with their IP, and
 /// every step is verified.
@@ -45,9 +46,6 @@ pub enum LogFormat {
 /// Commands beside running.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print what the controller would do now for an object, and what it waits for, pod by pod.
-    /// Changes nothing.
-    Explain(Explain),
     /// Store objects as a release of OpenKruise knows them, so that its definitions can be applied.
     /// It needs the rights of an administrator, and the controller must still run:
     /// charts/berth/TAKEOVER.md has the commands.
@@ -64,35 +62,6 @@ pub struct PrepareReturn {
     /// controller's own.
     #[arg(long)]
     pub token_stdin: bool,
-}
-
-/// What to explain.
-#[derive(Debug, Args)]
-pub struct Explain {
-    /// The kind: its name, its plural or a short name, such as `cloneset`, `asts` or `pub`.
-    pub kind: String,
-    /// The object's name.
-    #[arg(value_parser = name)]
-    pub name: String,
-    /// Its namespace; without it, that of the kubeconfig's context.
-    #[arg(short, long, value_parser = namespace)]
-    pub namespace: Option<String>,
-    /// Of a budget (`pub`, `dpdb`): what `kubectl drain` of this node would get now, pod by pod.
-    /// Without it, which nodes could be drained.
-    #[arg(long, value_parser = name)]
-    pub node: Option<String>,
-    /// `text` for people, `json` for the plan as data.
-    #[arg(short, long, value_enum, default_value = "text")]
-    pub output: Output,
-}
-
-/// How a plan is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// Sentences.
-    Text,
-    /// The plan as data.
-    Json,
 }
 
 /// Flags of the controller.
@@ -225,7 +194,8 @@ pub struct Run {
 }
 
 /// What pins new pods of workloads that are not ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum PinnedBy {
     /// The chart's MutatingAdmissionPolicy.
     Policy,

@@ -5,7 +5,6 @@ use tracing::subscriber::NoSubscriber;
 
 use crate::settings::flags::{Cli, Command};
 use crate::settings::{gates, timings};
-use crate::start::explain;
 use crate::start::{prepare_return, run};
 
 /// Executes the command, or runs the controller until a signal.
@@ -23,7 +22,6 @@ pub async fn execute(cli: Cli) -> anyhow::Result<()> {
         Some(_) => tracing::subscriber::with_default(NoSubscriber::default(), parse)?,
     };
     match &cli.command {
-        Some(Command::Explain(flags)) => explain::explain(flags, config, gates, &cli.run).await,
         Some(Command::PrepareReturn(flags)) => prepare_return::prepare_return(flags, config).await,
         None => {
             timings::check(&cli.run).map_err(anyhow::Error::msg)?;

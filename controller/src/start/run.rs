@@ -12,13 +12,13 @@ use berth_runtime::handover;
 use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client};
 use berth_workload::feature_gates::Gates;
-use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::context::Context;
 use crate::controllers::Starter;
 use crate::kinds::Kinds;
 use crate::settings::flags::Run;
+use crate::settings::published::{self, Published};
 use crate::start::pod_rules::{self, PodRules};
 use crate::start::process::{Counters, Process};
 use crate::start::switched_off::{Promise, take_back};
@@ -76,12 +76,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let here = flags.leader_elect.then(|| process.client.clone());
     rules.spawn(&process, (here, may_have_pod_entries), &leadership);
     let stop = process.stop.clone();
-    tokio::spawn(migrate(
-        process.client.clone(),
-        left_out,
-        leadership,
-        stop.clone(),
-    ));
+    tokio::spawn(begin_leading(&process, left_out, leadership));
 
     stop.cancelled().await;
     drivers.wait().await;
@@ -224,18 +219,25 @@ fn identity(flags: &Run) -> String {
     )
 }
 
-/// The leader rewrites objects that are still stored in an older version, and removes conditions
-/// from objects of disabled kinds.
-async fn migrate(
-    client: Client,
+/// The leader publishes its settings, rewrites objects that are still stored in an older version,
+/// and removes conditions from objects of disabled kinds.
+fn begin_leading(
+    process: &Process<'_>,
     left_out: Vec<Promise>,
     leadership: Leadership,
-    stop: CancellationToken,
-) {
-    leadership.acquired().await;
-    tokio::select! {
-        () = stop.cancelled() => {}
-        _ = async { tokio::join!(berth_webhook::migrate(&client), take_back(&client, &left_out)) } => {}
+) -> impl Future<Output = ()> + Send + 'static {
+    let (client, stop) = (process.client.clone(), process.stop.clone());
+    let settings = Published::of(process.flags);
+    async move {
+        let publish = published::publish(client.clone(), settings, leadership.clone());
+        let migrate = async {
+            leadership.acquired().await;
+            tokio::join!(berth_webhook::migrate(&client), take_back(&client, &left_out))
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = async { tokio::join!(publish, migrate) } => {}
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use berth_webhook::deletions::RefusedDeletions;
 use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::feature_gates::{Gate, Gates};
 
-use crate::budgets::PodBudgets;
 use crate::controllers;
 use crate::secrets::{self, PullSecretsService};
 use crate::settings::flags::{PinnedBy, Run};
@@ -41,7 +40,7 @@ pub(crate) async fn serve(
     let stop = process.stop.clone().cancelled_owned();
     let webhook = berth_webhook::run(config, process.client.clone(), stop).await?;
     rules.asks.connect(webhook.pods());
-    serve_http(process, webhook.readiness(), &rules.budgets).await?;
+    serve_http(process, webhook.readiness()).await?;
     let pull_secrets = serve_pull_secrets(process, webhook.tls()).await?;
     process.tasks.watch("server of pull secrets", pull_secrets);
     process.tasks.spawn_fallible("webhooks", webhook.join());
@@ -92,7 +91,6 @@ pub(crate) fn has_pod_entries(flags: &Run, gates: Gates) -> bool {
 async fn serve_http(
     process: &Process<'_>,
     readiness: Readiness,
-    pod_budgets: &Arc<PodBudgets>,
 ) -> anyhow::Result<()> {
     let Process {
         flags,
@@ -112,11 +110,10 @@ async fn serve_http(
                 "cannot listen on {address}; choose others with --metrics-bind-address and --health-probe-bind-address"
             )
         })?;
-        let (readiness, pod_budgets) = (readiness.clone(), pod_budgets.clone());
+        let readiness = readiness.clone();
         let server = http::Server {
             ready: Box::new(move || readiness.check()),
             metrics: metrics.clone(),
-            waits: Box::new(move |object| pod_budgets.wait_of(object)),
         };
         tasks.spawn(
             format!("server on {address}"),

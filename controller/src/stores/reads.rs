@@ -3,6 +3,7 @@
 //! awaited, and the reads of `explain`.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use berth_runtime::client::Failed;
@@ -40,20 +41,42 @@ impl Stores {
     }
 
     /// Reads all objects of these resources once: in the namespace of the explained object, or in
-    /// the cluster for resources without a namespace.
+    /// the cluster for resources without a namespace. Returns the resources that the client may not
+    /// read.
     ///
     /// # Errors
-    /// The server's answer.
+    /// The server's answer, but for a refusal of a right.
     pub(crate) async fn look(
         &self,
         client: &Client,
         namespaces: &Namespaces,
         resources: impl Fn(Resource) -> bool,
-    ) -> Result<(), Failed> {
+    ) -> Result<Vec<Unread>, Failed> {
+        let mut unread = Vec::new();
         for fed in self.0.iter().filter(|fed| resources(fed.resource())) {
-            fed.load(client, namespaces).await?;
+            match fed.load(client, namespaces).await {
+                Err(failed) if failed.code == 403 => unread.push(Unread {
+                    resource: fed.resource(),
+                    message: failed.message,
+                }),
+                result => result?,
+            }
         }
-        Ok(())
+        Ok(unread)
+    }
+}
+
+/// A resource that the client may not read.
+pub(crate) struct Unread {
+    pub(crate) resource: Resource,
+    /// The apiserver's refusal, which names the right.
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Resource { plural, .. } = self.resource;
+        write!(f, "what depends on {plural}, because {}", self.message)
     }
 }
 

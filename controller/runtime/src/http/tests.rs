@@ -28,9 +28,6 @@ async fn it_serves_health_and_metrics() {
                 .ok_or_else(|| "pods are not listed".into())
         }),
         metrics: Metrics::new(|_| {}),
-        waits: Box::new(|object| {
-            (object == "clonesets/a/web").then(|| serde_json::json!({"seconds": 7}))
-        }),
     };
     let served = tokio::spawn(serve(listener, server, stop.clone()));
     assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
@@ -53,16 +50,6 @@ async fn it_serves_health_and_metrics() {
     assert!(
         metrics.contains("process_resident_memory_bytes"),
         "{metrics}"
-    );
-    let waits = get(address, "/waits/clonesets/a/web").await;
-    assert!(
-        waits.starts_with("HTTP/1.1 200") && waits.ends_with("{\"seconds\":7}"),
-        "{waits}"
-    );
-    assert!(
-        get(address, "/waits/clonesets/a")
-            .await
-            .starts_with("HTTP/1.1 404")
     );
     assert!(get(address, "/").await.starts_with("HTTP/1.1 404"));
     stop.cancel();

@@ -196,26 +196,6 @@ async fn closing_ends_all_workers() {
     assert!(queue.take().await.is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn waits_returns_the_rest_of_a_back_off() {
-    let queue = queue();
-    queue.add(1);
-    let work = ready(&queue).unwrap();
-    let wait = queue.retry(1);
-    assert_eq!(queue.waits(&1), None, "a worker has it");
-    drop(work);
-    assert_eq!(queue.waits(&1), Some((wait, 1)));
-    tokio::time::advance(wait / 2).await;
-    assert_eq!(queue.waits(&1), Some((wait - wait / 2, 1)));
-    queue.add(1);
-    assert_eq!(queue.waits(&1), None, "something has changed");
-    drop(ready(&queue).unwrap());
-    queue.forget(&1);
-    queue.add_after(1, seconds(60));
-    assert_eq!(queue.waits(&1), Some((seconds(60), 0)));
-    assert_eq!(queue.waits(&2), None);
-}
-
 #[derive(Debug, Clone)]
 enum Op {
     Add(u8),

@@ -87,7 +87,9 @@ impl Replica {
             explained: explained.to_owned(),
         };
         let looked = self.stores.look(&self.client, &namespaces, |_| true).await;
-        looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))
+        let unread = looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))?;
+        anyhow::ensure!(unread.is_empty(), "some resources may not be read");
+        Ok(())
     }
 
     async fn evicts(&self, namespace: &str, pod: &str) -> Result<Option<String>> {

@@ -113,7 +113,7 @@ fn each_pod_has_one_line() {
     let lines: Vec<_> = text.lines().collect();
     let expected = [
         "CloneSet default/web",
-        "Now:",
+        "Now, or at the next try after a failure:",
         "  update by recreating (1)",
         "    - pod web-a: it cannot go to web-2 in place [DeletePod]; web-a: is not scheduled yet",
         "Waits:",
@@ -163,36 +163,3 @@ fn blocked_is_the_status_of_this_round() {
     }
 }
 
-#[test]
-fn heading_says_how_long_the_leader_waits() {
-    let wait = |seconds, failures| Some(Ok(Wait { seconds, failures }));
-    for (wait, expected) in [
-        (None, "Now:"),
-        (wait(0.0, 0), "Now:"),
-        (wait(0.9, 0), "Now:"),
-        (
-            wait(43.21, 5),
-            "In 43.2 s, or when something changes, because each of the last tries failed:",
-        ),
-        (
-            wait(0.04, 1),
-            "In 0.0 s, or when something changes, because the last try failed:",
-        ),
-        (wait(59.9, 0), "In 59.9 s, or when something changes:"),
-        (
-            Some(Err("no pod holds the lease".to_owned())),
-            "Now, unless the leader waits after a failure (no pod holds the lease):",
-        ),
-    ] {
-        let what = format!("{wait:?}");
-        let explained = Explained {
-            wait,
-            ..explained(plan(&["web-a"], &[]), &json!({}), &json!({}))
-        };
-        assert_eq!(
-            explained.to_string().lines().nth(1),
-            Some(expected),
-            "{what}"
-        );
-    }
-}

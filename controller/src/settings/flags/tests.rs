@@ -26,28 +26,6 @@ fn flags_are_read_as_manifests_write_them() {
 }
 
 #[test]
-fn a_node_may_be_named_to_explain_a_budget() {
-    for (arguments, expected) in [
-        (vec![], Some(None)),
-        (vec!["--node", "node-1"], Some(Some("node-1"))),
-        (vec!["--node", "a/b"], None),
-    ] {
-        let all = ["berth-controller", "explain", "pub", "web"]
-            .into_iter()
-            .chain(arguments.clone());
-        let node = Cli::try_parse_from(all).ok().map(|cli| match cli.command {
-            Some(Command::Explain(Explain { kind, node, .. })) if kind == "pub" => node,
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(
-            node.as_ref().map(Option::as_deref),
-            expected,
-            "{arguments:?}"
-        );
-    }
-}
-
-#[test]
 fn a_port_may_stand_behind_a_host() {
     let is = |host: &str, port| {
         Ok(HostAndPort {

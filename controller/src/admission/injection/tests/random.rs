@@ -101,7 +101,9 @@ impl Scene {
             .stores
             .look(&self.client, &namespaces, |of| of == resource)
             .await;
-        looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))
+        let unread = looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))?;
+        anyhow::ensure!(unread.is_empty(), "some resources may not be read");
+        Ok(())
     }
 
     async fn create(&self, namespace: &str, pod: &Value) -> kube::Result<Value> {

@@ -1,0 +1,13 @@
+//! The kubectl plugin of Berth. It decides with the crates of the controller, and reads and writes
+//! with the rights of the user.
+
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
+pub mod command;
+pub mod commands;
+pub mod exit;
+pub mod flags;
+pub mod kinds;
+pub mod objects;
+pub mod session;
+pub mod text;

@@ -41,12 +41,22 @@ pub async fn execute() -> Exit {
     let is_kruise = std::env::args()
         .next()
         .is_some_and(|program| program.ends_with("kubectl-kruise"));
-    let name = if is_kruise { "kubectl kruise" } else { "kubectl berth" };
+    let name = if is_kruise {
+        "kubectl kruise"
+    } else {
+        "kubectl berth"
+    };
     let matches = Cli::command().bin_name(name).try_get_matches();
-    let cli = match matches.and_then(|matches| <Cli as clap::FromArgMatches>::from_arg_matches(&matches)) {
+    let cli = match matches
+        .and_then(|matches| <Cli as clap::FromArgMatches>::from_arg_matches(&matches))
+    {
         Ok(cli) => cli,
         Err(error) => {
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
             // Nothing is left to do if the terminal is gone.
             let _ = error.print();
             return exit;
@@ -71,7 +81,12 @@ async fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.command {
         Command::Completion { shell } => {
             let mut command = Cli::command();
-            clap_complete::generate(*shell, &mut command, "kubectl-berth", &mut std::io::stdout());
+            clap_complete::generate(
+                *shell,
+                &mut command,
+                "kubectl-berth",
+                &mut std::io::stdout(),
+            );
             return Ok(Exit::Done);
         }
         Command::Man => {

@@ -80,7 +80,10 @@ pub fn parse(name: &str) -> Result<NamedKind, WrongUsage> {
         Some(known) => format!("there is no kind {name:?}; do you mean {known:?}?"),
         None => {
             let kinds: Vec<_> = all.iter().map(NamedKind::singular).collect();
-            format!("there is no kind {name:?}; the kinds are {}", kinds.join(", "))
+            format!(
+                "there is no kind {name:?}; the kinds are {}",
+                kinds.join(", ")
+            )
         }
     }))
 }
@@ -93,7 +96,9 @@ pub fn object(words: &[String]) -> Result<(NamedKind, String), WrongUsage> {
     match words {
         [one] => match one.split_once('/') {
             Some((kind, name)) if !name.is_empty() => Ok((parse(kind)?, name.to_owned())),
-            _ => Err(WrongUsage(format!("{one:?} names no object: write TYPE/NAME"))),
+            _ => Err(WrongUsage(format!(
+                "{one:?} names no object: write TYPE/NAME"
+            ))),
         },
         [kind, name] if !kind.contains('/') => Ok((parse(kind)?, name.clone())),
         _ => Err(WrongUsage("name one object: TYPE/NAME".to_owned())),

@@ -78,7 +78,9 @@ impl Session {
         let read = self.api(kind.resource);
         match self.within(read.get(name.as_str())).await? {
             Ok(object) => Ok(serde_json::to_value(object)?),
-            Err(error) if is_not_found(&error) => bail!(self.is_missing(kind, name.as_str(), &error)),
+            Err(error) if is_not_found(&error) => {
+                bail!(self.is_missing(kind, name.as_str(), &error))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -148,9 +150,7 @@ impl Session {
             Ok(all) => Ok(Ok(all)),
             Err(error) => match error.downcast_ref::<kube::Error>() {
                 Some(refused) if is_not_found(refused) => Ok(Ok(Vec::new())),
-                Some(refused) if is_forbidden(refused) => {
-                    Ok(Err(crate::exit::sentence(&error)))
-                }
+                Some(refused) if is_forbidden(refused) => Ok(Err(crate::exit::sentence(&error))),
                 _ => Err(error),
             },
         }
@@ -187,7 +187,10 @@ impl Session {
                 namespace: namespace.clone(),
                 ..Published::default()
             };
-            (settings, Some(format!("{why}; assuming the default settings of Berth")))
+            (
+                settings,
+                Some(format!("{why}; assuming the default settings of Berth")),
+            )
         };
         match published::read(&self.client, namespace).await {
             Ok(Some(settings)) if settings.version != env!("CARGO_PKG_VERSION") => {

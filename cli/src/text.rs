@@ -43,7 +43,10 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
     for column in table.column_iter_mut() {
         column.set_padding((0, 3));
     }
-    let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines: Vec<_> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
     lines.join("\n")
 }
 

@@ -26,9 +26,15 @@ fn kinds_have_the_names_of_kubectl() {
 #[test]
 fn unknown_kind_names_the_nearest() {
     let wrong = kind("clonesett").unwrap_err();
-    assert_eq!(wrong, "there is no kind \"clonesett\"; do you mean \"cloneset\"?");
+    assert_eq!(
+        wrong,
+        "there is no kind \"clonesett\"; do you mean \"cloneset\"?"
+    );
     let far = kind("ingressclass").unwrap_err();
-    assert!(far.contains("the kinds are broadcastjob, cloneset"), "{far}");
+    assert!(
+        far.contains("the kinds are broadcastjob, cloneset"),
+        "{far}"
+    );
     assert!(kind("statefulsets.apps").is_err());
 }
 

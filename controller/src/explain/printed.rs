@@ -210,9 +210,14 @@ impl fmt::Display for Explained {
         }
         if let Some(wait) = plan.look_again {
             let seconds = wait.as_secs_f64();
-            writeln!(f, "Looks again in {seconds:.1} s, or when something changes.")?;
+            writeln!(
+                f,
+                "Looks again in {seconds:.1} s, or when something changes."
+            )?;
         }
-        unread.iter().try_for_each(|one| writeln!(f, "Not known: {one}"))
+        unread
+            .iter()
+            .try_for_each(|one| writeln!(f, "Not known: {one}"))
     }
 }
 

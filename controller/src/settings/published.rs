@@ -120,7 +120,10 @@ pub(crate) async fn publish(client: Client, settings: Published, leadership: Lea
     let content = Patch::Merge(json!({"data": {KEY: json!(settings).to_string()}}));
     leadership.acquired().await;
     loop {
-        match maps.patch(CONFIG_MAP, &PatchParams::default(), &content).await {
+        match maps
+            .patch(CONFIG_MAP, &PatchParams::default(), &content)
+            .await
+        {
             Ok(_) => return,
             Err(kube::Error::Api(refused)) if refused.code == 404 => return,
             Err(error) => {

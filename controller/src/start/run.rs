@@ -232,7 +232,10 @@ fn begin_leading(
         let publish = published::publish(client.clone(), settings, leadership.clone());
         let migrate = async {
             leadership.acquired().await;
-            tokio::join!(berth_webhook::migrate(&client), take_back(&client, &left_out))
+            tokio::join!(
+                berth_webhook::migrate(&client),
+                take_back(&client, &left_out)
+            )
         };
         tokio::select! {
             () = stop.cancelled() => {}

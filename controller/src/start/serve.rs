@@ -88,10 +88,7 @@ pub(crate) fn has_pod_entries(flags: &Run, gates: Gates) -> bool {
 }
 
 /// Probes and metrics, on one address or two.
-async fn serve_http(
-    process: &Process<'_>,
-    readiness: Readiness,
-) -> anyhow::Result<()> {
+async fn serve_http(process: &Process<'_>, readiness: Readiness) -> anyhow::Result<()> {
     let Process {
         flags,
         metrics,

@@ -162,4 +162,3 @@ fn blocked_is_the_status_of_this_round() {
         );
     }
 }
-

@@ -169,7 +169,7 @@ impl Look<'_> {
         const UNREAD: &str = "cannot read the cluster's state";
         if self.node.is_some() && !C::OF_NODES {
             bail!(
-                "--node shows the result of a drain by a budget: `kubectl berth why pub/NAME --node NODE`, or dpdb/NAME"
+                "--node shows what a drain of a node would get from a budget: name a podunavailablebudget or a distributedpoddisruptionbudget"
             );
         }
         let mut stores = Stores::default();

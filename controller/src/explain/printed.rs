@@ -63,11 +63,6 @@ impl Explained {
                 .cloned()
         };
         let reported = of(old).filter(|_| !plan.is_idle());
-        let is_refusal = |reported: &Value| {
-            reported["reason"]
-                .as_str()
-                .is_some_and(blocked::is_of_write)
-        };
         let (refused, lapsed) = (reported.clone().filter(is_refusal), reported);
         let blocked = refused.or_else(|| of(status)).or(lapsed);
         Self {
@@ -80,6 +75,12 @@ impl Explained {
             drain: None,
         }
     }
+}
+
+/// Whether a condition `Blocked` says that the apiserver refused a write.
+fn is_refusal(blocked: &Value) -> bool {
+    let reason = blocked["reason"].as_str();
+    reason.is_some_and(blocked::is_of_write)
 }
 
 /// The plan that is carried out now, in which each pod of a step waits that a budget refuses.
@@ -179,7 +180,9 @@ impl fmt::Display for Explained {
             writeln!(f, "Blocked ({}): {}", word("reason"), word("message"))?;
         }
         match (plan.is_idle(), blocked) {
-            (false, _) => writeln!(f, "Now, or at the next try after a failure:")?,
+            // Only the controller knows how long it waits after a failure.
+            (false, Some(blocked)) if is_refusal(blocked) => writeln!(f, "At the next try:")?,
+            (false, _) => writeln!(f, "Now:")?,
             (true, Some(_)) => writeln!(f, "Now: nothing, as long as that is so.")?,
             (true, None) => writeln!(f, "Now: nothing to do.")?,
         }

@@ -5,7 +5,7 @@
 //! scheduled or not deleted yet, sets it after a minute. A rollout that its author paused, or that
 //! has reached its partition, is not blocked.
 //!
-//! The condition names the gravest cause; `berth-controller explain` lists the others, pod by pod.
+//! The condition names the gravest cause; `kubectl berth why` lists the others, pod by pod.
 //! A cause that a person must fix is graver than a used-up budget, which has capacity again once
 //! other pods serve. A message is stable: it has no running counters, and a cause keeps its message
 //! as long as only numbers in it differ.

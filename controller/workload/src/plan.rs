@@ -29,7 +29,7 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// Decide again after this time even if nothing changes until then.
     pub look_again: Option<SignedDuration>,
-    /// The reasons why the workload waits, pod by pod, which `berth-controller explain` prints.
+    /// The reasons why the workload waits, pod by pod, which `kubectl berth why` prints.
     pub waiting: Vec<Waiting>,
     /// A fault of the workload that only its author can fix: nothing is retried until the workload
     /// changes.

@@ -55,7 +55,7 @@ pub const NOT_RUN: &[(&str, &str)] = &[
         "annotate --overwrite containerrecreaterequest NAME",
         "NAME is the reader's",
     ),
-    ("explain dpdb foo -n default", "foo is the reader's"),
+    ("why dpdb/foo -n default", "foo is the reader's"),
     ("kubectl get nodeimage <node>", "<node> is the reader's"),
 ];
 

@@ -1,11 +1,12 @@
 //! The cluster to run in: one that is made for the run, or the user's.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, bail, ensure};
+use berth_cluster::programs::workspace_binary;
 use berth_cluster::{Cluster, Image, Options, Registry};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -175,7 +176,8 @@ impl Site {
         let mut command = Command::new("bash");
         if let Some(cluster) = &self.cluster {
             let kubectl = cluster.programs().path("kubectl");
-            let programs = kubectl.parent().into_iter().map(PathBuf::from);
+            let programs = [kubectl, plugin()?.to_owned()].into_iter();
+            let programs = programs.filter_map(|path| path.parent().map(PathBuf::from));
             let paths = env::var_os("PATH").unwrap_or_default();
             let paths = env::join_paths(programs.chain(env::split_paths(&paths)))?;
             command
@@ -196,11 +198,23 @@ impl Site {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Runs `kubectl berth` against the cluster, and returns its output.
+    ///
+    /// # Errors
+    /// When it cannot be built or fails; the error has its own words.
+    pub fn plugin(&self, arguments: &[&str]) -> Result<String> {
+        self.run_at(plugin()?, "kubectl berth", arguments)
+    }
+
     fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         let path = self
             .cluster
             .as_ref()
             .map_or_else(|| PathBuf::from(program), |c| c.programs().path(program));
+        self.run_at(&path, program, arguments)
+    }
+
+    fn run_at(&self, path: &Path, program: &str, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(path);
         if let Some(cluster) = &self.cluster {
             command.env("KUBECONFIG", cluster.kubeconfig());
@@ -215,6 +229,19 @@ impl Site {
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// The program of `kubectl berth`, built once.
+///
+/// # Errors
+/// When cargo fails; cargo has printed why.
+pub fn plugin() -> Result<&'static Path> {
+    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = PLUGIN.get() {
+        return Ok(path);
+    }
+    let path = workspace_binary("kubectl-berth", !cfg!(debug_assertions))?;
+    Ok(PLUGIN.get_or_init(|| path))
 }
 
 /// Minor versions of some providers end in a plus sign.

@@ -113,7 +113,7 @@ fn each_pod_has_one_line() {
     let lines: Vec<_> = text.lines().collect();
     let expected = [
         "CloneSet default/web",
-        "Now, or at the next try after a failure:",
+        "Now:",
         "  update by recreating (1)",
         "    - pod web-a: it cannot go to web-2 in place [DeletePod]; web-a: is not scheduled yet",
         "Waits:",

@@ -113,17 +113,9 @@ pub(crate) async fn each_message_has_commands_that_run(case: &Case) -> Result<()
     )
     .await?;
     for arguments in [&["cloneset", "absent"][..], &["sidecarset", "absent"]] {
-        let exec = [
-            "exec",
-            "-n",
-            SYSTEM_NAMESPACE,
-            "deploy/kruise-controller-manager",
-            "--",
-            "/berth-controller",
-        ];
-        let explain = [&exec[..], &["explain"], arguments, &["-n", &case.namespace]].concat();
+        let why = [&["why"], arguments, &["-n", &case.namespace]].concat();
         let refused = case
-            .kubectl(&explain)
+            .plugin(&why)
             .await
             .err()
             .ok_or_else(|| anyhow!("{arguments:?} is there"))?;

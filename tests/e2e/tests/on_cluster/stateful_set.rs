@@ -292,23 +292,8 @@ pub(crate) async fn what_takes_a_name_is_named(case: &Case) -> Result<()> {
         said.contains("pod db-1 cannot be made") && said.contains("delete it"),
         "{said}"
     );
-    let exec = [
-        "exec",
-        "-n",
-        "kruise-system",
-        "deploy/kruise-controller-manager",
-        "--",
-        "/berth-controller",
-    ];
-    let text = case
-        .kubectl(
-            &[
-                &exec[..],
-                &["explain", "statefulset", SET, "-n", &case.namespace],
-            ]
-            .concat(),
-        )
-        .await?;
+    let why = ["why", "asts", SET, "-n", &case.namespace];
+    let text = case.plugin(&why).await?;
     ensure!(
         text.contains("Blocked (NameTaken)") && text.contains("another pod has this name"),
         "{text}"

@@ -240,11 +240,9 @@ pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Resu
     for one in &all {
         is_told(case, one.name, one.reason, one.words).await?;
     }
-    // The apiserver refuses each try, and the leader waits longer after each of them.
-    case.explained("quota", "text", |text| {
-        text.contains(" s, or when something changes, because each of")
-    })
-    .await?;
+    // The apiserver refuses each try, and only the controller knows when it tries again.
+    case.explained("quota", "text", |text| text.contains("At the next try:"))
+        .await?;
     for one in &all {
         match &one.mend {
             Some(object) => drop(case.create(object).await?),

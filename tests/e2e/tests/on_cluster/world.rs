@@ -151,6 +151,14 @@ impl Case {
         .await
     }
 
+    pub(crate) async fn plugin(&self, arguments: &[&str]) -> Result<String> {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        self.blocking(move |site| {
+            site.plugin(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+        })
+        .await
+    }
+
     /// Runs lines of a page or a message as they are written.
     pub(crate) async fn shell(&self, script: &str) -> Result<String> {
         let script = script.to_owned();
@@ -378,9 +386,8 @@ impl Case {
         }
     }
 
-    /// Waits until `explain` prints this of a CloneSet, as `text` or `json`, and returns it.
-    /// `explain` reads the cluster anew, a moment after the test did, and a command in a container
-    /// may fail for reasons of its own.
+    /// Waits until `kubectl berth why` prints this of a CloneSet, as `text` or `json`, and returns
+    /// it. It reads the cluster anew, a moment after the test did.
     pub(crate) async fn explained(
         &self,
         name: &str,
@@ -407,22 +414,14 @@ impl Case {
         arguments: &[&str],
         is_it: impl Fn(&str) -> bool,
     ) -> Result<String> {
-        let exec = [
-            "exec",
-            "-n",
-            install::NAMESPACE,
-            "deploy/kruise-controller-manager",
-            "--",
-            "/berth-controller",
-        ];
-        let command = [&exec[..], &["explain"], arguments, &["-n", &self.namespace]].concat();
+        let command = [&["why"], arguments, &["-n", &self.namespace]].concat();
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.kubectl(&command).await {
+            match self.plugin(&command).await {
                 Ok(text) if is_it(&text) => return Ok(text),
                 other => ensure!(
                     Instant::now() < deadline,
-                    "explain {arguments:?} says {other:?}"
+                    "why {arguments:?} says {other:?}"
                 ),
             }
             tokio::time::sleep(Duration::from_millis(500)).await;

@@ -1,4 +1,4 @@
-//! Checks that the plan that `explain` prints while the controller is dead is the first that the
+//! Checks that the plan that `kubectl berth why` prints while the controller is dead is the first that the
 //! controller carries out when it lives again.
 //!
 //! The controller is killed before each write of a scenario in turn. The node is paused from then
@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use berth_api::names::label;
 use berth_cluster::Component;
+use berth_cluster::programs::workspace_binary;
 use berth_faults::{Entry, Fault, Side};
 use http::Method;
 use serde_json::Value;
@@ -99,9 +100,11 @@ async fn compare_each<'a>(
 }
 
 async fn explain(world: &World, ([kind, name], namespace): ([&str; 2], &str)) -> Result<Value> {
-    let mut command = Command::new(&world.program);
+    let plugin = || workspace_binary("kubectl-berth", false);
+    let plugin = tokio::task::spawn_blocking(plugin).await??;
+    let mut command = Command::new(plugin);
     command.args([
-        "explain",
+        "why",
         kind,
         name,
         "--namespace",
@@ -115,10 +118,10 @@ async fn explain(world: &World, ([kind, name], namespace): ([&str; 2], &str)) ->
         .await?;
     ensure!(
         output.status.success(),
-        "explain failed: {}",
+        "why failed: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_slice(&output.stdout).context("explain prints no JSON")
+    serde_json::from_slice(&output.stdout).context("why prints no JSON")
 }
 
 /// Begins a life, and returns its writes until it is killed, or has nothing to do while the node is

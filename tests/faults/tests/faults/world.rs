@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -50,8 +50,6 @@ pub(crate) struct World {
     /// The daemon, or the simulated node.
     _helper: Child,
     pub(crate) cluster: Cluster,
-    /// The controller's binary.
-    pub(crate) program: PathBuf,
     pub(crate) client: Client,
     /// There are two controllers.
     pub(crate) is_pair: bool,
@@ -194,7 +192,6 @@ impl World {
         };
         let world = World {
             controller: Controller::start(programs, &client),
-            program: path,
             _helper: helper,
             cluster,
             client,

@@ -6,4 +6,5 @@ pub(crate) mod custom_workloads;
 pub(crate) mod read;
 pub(crate) mod reads;
 pub(crate) mod triggers;
+pub(crate) mod unread;
 pub(crate) mod watched;

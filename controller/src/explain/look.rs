@@ -18,7 +18,8 @@ use crate::budgets::{Budget, BudgetStores, PodBudgets};
 use crate::kinds::Kinds;
 use crate::reconcile::controller::Controller;
 use crate::settings::published::Published;
-use crate::stores::reads::{Namespaces, Stores, Unread};
+use crate::stores::reads::{Namespaces, Stores};
+use crate::stores::unread::{Unread, assume_nodes};
 use crate::stores::watched::by_namespace;
 
 /// A controller that can print its plan for an object instead of carrying it out.
@@ -187,7 +188,11 @@ impl Look<'_> {
         };
         let mut unread = look(false).await.context(UNREAD)?;
         if controller.reads_nodes() {
-            unread.extend(look(true).await.context(UNREAD)?);
+            let nodes = look(true).await.context(UNREAD)?;
+            if !nodes.is_empty() {
+                assume_nodes(&mut stores);
+            }
+            unread.extend(nodes);
         }
         if let Some(own) = unread.iter().find(|one| one.resource == C::RESOURCE) {
             bail!("{}", own.message);

@@ -3,7 +3,6 @@
 //! awaited, and the reads of `explain`.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use berth_runtime::client::Failed;
@@ -21,6 +20,7 @@ use kube::Client;
 
 use crate::stores::custom_workloads::CustomWorkloads;
 pub(crate) use crate::stores::read::Read;
+use crate::stores::unread::Unread;
 
 /// One store for each kind that any controller reads.
 #[derive(Default)]
@@ -63,20 +63,6 @@ impl Stores {
             }
         }
         Ok(unread)
-    }
-}
-
-/// A resource that the client may not read.
-pub(crate) struct Unread {
-    pub(crate) resource: Resource,
-    /// The apiserver's refusal, which names the right.
-    pub(crate) message: String,
-}
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Resource { plural, .. } = self.resource;
-        write!(f, "what depends on {plural}, because {}", self.message)
     }
 }
 

@@ -4,7 +4,7 @@
 BUILT = $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu
 CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluster
 
-.PHONY: test test-full demo bench lint images fuzz audit mutants prerequisites
+.PHONY: test test-full demo plugin bench lint images fuzz audit mutants prerequisites
 
 # KUBERNETES=1.34|1.35|1.36|1.37 and CONTAINERD=1.6|2.4 choose the versions that clusters run, here
 # and for the demo. The newest is the default.
@@ -26,6 +26,13 @@ test-full: prerequisites
 # are built once.
 demo: prerequisites
 	cargo build --workspace --release --bin demo && $(BUILT)/release/demo
+
+# kubectl finds plugins in PATH by their names; OpenKruise's name runs the same program.
+plugin:
+	cargo build --workspace --release --bin kubectl-berth
+	ln --symbolic --force kubectl-berth $(BUILT)/release/kubectl-kruise
+	@echo 'Put it into your PATH, for example: install $(BUILT)/release/kubectl-berth /usr/local/bin/'
+	@echo 'Then: kubectl berth --help'
 
 bench: prerequisites
 	cargo build --workspace --release --bin berth-bench && $(BUILT)/release/berth-bench phases $(PHASES) && $(BUILT)/release/berth-bench sidecars && $(BUILT)/release/berth-bench daemonsets && $(BUILT)/release/berth-bench budgets && $(BUILT)/release/berth-bench nodes && $(BUILT)/release/berth-bench policies

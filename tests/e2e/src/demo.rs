@@ -1,10 +1,12 @@
 //! The demo: an image changed in place, and the same by new pods; then pods of StatefulSets that
-//! come back to their nodes, the state of each node, and one application over three of them.
+//! come back to their nodes, the state of each node, one application over three of them, and a
+//! rollout that is stuck.
 
 mod nodes;
 pub mod report;
 pub mod screen;
 mod sets;
+mod stuck;
 pub mod verify;
 mod zones;
 
@@ -168,7 +170,8 @@ async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     );
     sets::show(site, NAMESPACE, &demo.images).await?;
     nodes::show(site, NAMESPACE, &demo.images).await?;
-    zones::show(site, NAMESPACE, &demo.images).await
+    zones::show(site, NAMESPACE, &demo.images).await?;
+    stuck::show(site, NAMESPACE, &demo.images).await
 }
 
 /// Pushes all images and installs the chart; returns three images for the pods.

@@ -9,7 +9,8 @@ use crate::imports::{Imports, Module, imports, imports_of_siblings, is_test, mod
 use crate::{root, rust_files};
 
 /// The crates of the product.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
+    "cli",
     "cni-hostlocal",
     "controller",
     "controller/kinds",

@@ -38,6 +38,7 @@ const READ: [&str; 11] = [
     "Makefile",
     "README.md",
     "charts",
+    "cli",
     "cni-hostlocal",
     "controller",
     "daemon",

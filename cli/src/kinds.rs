@@ -1,7 +1,7 @@
 //! Kinds by all the names that kubectl knows for them.
 
 use berth_api::kinds::KINDS;
-use berth_controller::explain::explained_kinds;
+use berth_controller::plugin::explained_kinds;
 use berth_workload::objects::resource::{DEPLOYMENTS, NODES, PODS, Resource};
 
 use crate::exit::WrongUsage;
@@ -57,7 +57,7 @@ pub fn all() -> Vec<NamedKind> {
     of_berth.chain(native).collect()
 }
 
-/// The kind with this name; a version and a group may follow, as in `clonesets.v1beta1.apps.kruise.io`.
+/// The kind with this name; a version and a group may follow: `clonesets.v1beta1.apps.kruise.io`.
 ///
 /// # Errors
 /// No kind has the name; the message names the nearest one.

@@ -6,10 +6,11 @@ mod admission;
 mod budgets;
 mod context;
 mod controllers;
-pub mod explain;
+mod explain;
 mod kinds;
 #[cfg(test)]
 mod ownership_tests;
+pub mod plugin;
 mod reconcile;
 pub mod secrets;
 pub mod settings;

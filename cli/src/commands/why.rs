@@ -1,6 +1,6 @@
 //! `kubectl berth why`: what an object waits for, and what its controller does next.
 
-use berth_controller::explain::{ExplainedObject, explain};
+use berth_controller::plugin::{ExplainedObject, explain};
 use clap::{Args, ValueEnum};
 
 use crate::exit::{Exit, WrongUsage};

@@ -8,10 +8,12 @@ use berth_runtime::events::Owner;
 use berth_runtime::object::NODES;
 use berth_runtime::{Object, Resource};
 use berth_workload::feature_gates::Gates;
+use berth_workload::objects::node::Node;
+use berth_workload::objects::pod::Pod;
 use berth_workload::plan::{Outcome, Plan, Waiting};
 use berth_workload::update::inplace::resize::Ability;
 use kube::{Client, CustomResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::printed::{self, Explained, NodeDrain};
 use crate::budgets::{Budget, BudgetStores, PodBudgets};
@@ -19,8 +21,8 @@ use crate::kinds::Kinds;
 use crate::reconcile::controller::Controller;
 use crate::settings::published::Published;
 use crate::stores::reads::{Namespaces, Stores};
-use crate::stores::unread::{Unread, assume_nodes};
-use crate::stores::watched::by_namespace;
+use crate::stores::unread::Unread;
+use crate::stores::watched::{Watched, by_namespace};
 
 /// A controller that can print its plan for an object instead of carrying it out.
 pub(crate) trait Explains: Controller {
@@ -202,5 +204,21 @@ impl Look<'_> {
             unread: unread.iter().map(Unread::to_string).collect(),
             ..explained
         })
+    }
+}
+
+/// Adds a ready node for each pod that is bound to one, for a client that may not read nodes:
+/// otherwise decisions would take the nodes for gone.
+fn assume_nodes(stores: &mut Stores) {
+    let mut reader = stores.reader();
+    let (nodes, pods) = (reader.read::<Watched<Node>>(), reader.read::<Pod>());
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    for pod in pods.all() {
+        let node = json!({"metadata": {"name": pod.spec.node_name}, "status": ready});
+        if !pod.spec.node_name.is_empty()
+            && let Ok(node) = serde_json::from_value(node)
+        {
+            nodes.apply(Watched(Arc::new(node)));
+        }
     }
 }

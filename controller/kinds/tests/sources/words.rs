@@ -32,7 +32,7 @@ const NAME: usize = 60;
 const ALLOWED: [&str; 1] = ["nobody:x:65534:65534:nobody:/:/bin/sh"];
 
 /// What is read, below the root: folders, and files beside them.
-const READ: [&str; 11] = [
+const READ: [&str; 12] = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "Makefile",

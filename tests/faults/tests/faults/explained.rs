@@ -1,5 +1,5 @@
-//! Checks that the plan that `kubectl berth why` prints while the controller is dead is the first that the
-//! controller carries out when it lives again.
+//! Checks that the plan that `kubectl berth why` prints while the controller is dead is the first
+//! that the controller carries out when it lives again.
 //!
 //! The controller is killed before each write of a scenario in turn. The node is paused from then
 //! on until the next life has carried out its plan, so that both see the same state.

@@ -5,14 +5,22 @@ use std::io::IsTerminal;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::commands::why;
+use crate::commands::{
+    check, create, drain, exec, expose, get, images, migrate, report, rollout, scaledown, set, top,
+    why,
+};
 use crate::exit::{Exit, WrongUsage, sentence};
 use crate::flags::Global;
 use crate::session::Session;
 
 /// Shows why a rollout waits and what it does next, and steers it, with your own rights.
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-berth", bin_name = "kubectl berth", version)]
+#[command(
+    name = "kubectl-berth",
+    bin_name = "kubectl berth",
+    version,
+    args_override_self = true
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -27,6 +35,36 @@ pub struct Cli {
 pub enum Command {
     /// Why an object waits, and what its controller does next.
     Why(why::Why),
+    /// Show a workload as a tree of its revisions and pods, or all rollouts of a namespace.
+    Get(get::Get),
+    /// On which nodes images are, and what a node pulls.
+    Images(images::Images),
+    /// CPU and memory of a workload's pods.
+    Top(top::Top),
+    /// Set images, variables, resources or the service account of a workload's pods.
+    Set(set::Set),
+    /// Delete certain pods of a workload, and lower its replicas.
+    #[command(name = "scaledown")]
+    ScaleDown(scaledown::ScaleDown),
+    /// Create a Service for the pods of a workload.
+    Expose(expose::Expose),
+    /// Create a HorizontalPodAutoscaler for a workload.
+    Autoscale(expose::Autoscale),
+    /// Run a command in a pod of a workload, or in the working container of a sidecar.
+    Exec(exec::Exec),
+    /// Create a BroadcastJob, a ContainerRecreateRequest or an ImagePullJob.
+    Create(create::Create),
+    /// Move the pods of a Deployment to a CloneSet.
+    Migrate(migrate::Migrate),
+    /// Follow a rollout, and steer it: status, history, undo, pause, resume, restart, partition,
+    /// promote.
+    Rollout(rollout::Rollout),
+    /// Check whether Berth works, can be installed, or can change hands with OpenKruise.
+    Check(check::Check),
+    /// Show what `kubectl drain` of a node would get, and after how many rounds the node is empty.
+    Drain(drain::Drain),
+    /// Write an archive for a bug report, without Secrets and values of variables.
+    Report(report::Report),
     /// Print the script that completes commands in a shell.
     Completion {
         /// The shell.
@@ -98,6 +136,20 @@ async fn run(cli: &Cli) -> anyhow::Result<Exit> {
     let session = Session::connect(&cli.global).await?;
     match &cli.command {
         Command::Why(why) => why.run(&session).await,
+        Command::Get(get) => get.run(&session).await,
+        Command::Images(images) => images.run(&session).await,
+        Command::Top(top) => top.run(&session).await,
+        Command::Set(set) => set.run(&session).await,
+        Command::ScaleDown(scaledown) => scaledown.run(&session).await,
+        Command::Expose(expose) => expose.run(&session).await,
+        Command::Autoscale(autoscale) => autoscale.run(&session).await,
+        Command::Exec(exec) => exec.run(&session).await,
+        Command::Create(create) => create.run(&session).await,
+        Command::Migrate(migrate) => migrate.run(&session).await,
+        Command::Rollout(rollout) => rollout.run(&session).await,
+        Command::Check(check) => check.run(&session).await,
+        Command::Drain(drain) => drain.run(&session).await,
+        Command::Report(report) => report.run(&session).await,
         Command::Completion { .. } | Command::Man => Ok(Exit::Done),
     }
 }

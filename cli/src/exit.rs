@@ -42,16 +42,20 @@ impl std::error::Error for WrongUsage {}
 
 /// The error of a command, as one line without control characters.
 pub fn sentence(error: &anyhow::Error) -> String {
-    let words: Vec<_> = error.chain().map(one).collect();
     let mut line = String::new();
-    // The message of an error often ends with that of its cause.
-    for word in words {
+    for cause in error.chain() {
+        let word = one(cause);
+        // The message of an error often ends with that of its cause.
         if !line.ends_with(&word) {
             line = if line.is_empty() {
                 word
             } else {
                 format!("{line}: {word}")
             };
+        }
+        // The causes of a refusal repeat it.
+        if matches!(cause.downcast_ref(), Some(kube::Error::Api(_))) {
+            break;
         }
     }
     text::clean(&line)

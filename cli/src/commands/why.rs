@@ -1,12 +1,24 @@
 //! `kubectl berth why`: what an object waits for, and what its controller does next.
 
-use berth_controller::plugin::{ExplainedObject, explain};
-use clap::{Args, ValueEnum};
+mod conditions;
+mod pod;
 
-use crate::exit::{Exit, WrongUsage};
-use crate::kinds;
+use std::time::Duration;
+
+use berth_controller::plugin::{ExplainedObject, explain};
+use berth_controller::settings::published::Published;
+use berth_workload::objects::resource::PODS;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::exit::{Exit, WrongUsage, sentence};
+use crate::kinds::{self, NamedKind};
 use crate::session::Session;
 use crate::text::clean_lines;
+
+/// The time between two answers of `--watch`.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The object, and how the answer looks.
 #[derive(Debug, Args)]
@@ -18,6 +30,9 @@ pub struct Why {
     /// Without it, which nodes could be drained.
     #[arg(long)]
     pub node: Option<String>,
+    /// Print the answer again each time that it changes.
+    #[arg(short, long)]
+    pub watch: bool,
     /// `text` for people, `json` for the plan as data.
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Output,
@@ -33,30 +48,89 @@ pub enum Output {
 }
 
 impl Why {
-    /// Prints the answer once.
+    /// Prints the answer, with `--watch` again and again.
     ///
     /// # Errors
     /// The object does not exist, the user may not read it, or the apiserver did not answer.
     pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
         let (kind, name) = kinds::object(&self.object)?;
-        if !kind.has_plan {
-            return Err(WrongUsage(format!("{} has no plan", kind.singular())).into());
+        let can_drain = kind.resource.group == berth_api::names::POLICY_GROUP;
+        if self.node.is_some() && !can_drain {
+            let message = "--node shows what a drain would get from a budget: name a pub or a dpdb";
+            return Err(WrongUsage(message.to_owned()).into());
         }
         let (settings, note) = session.settings().await;
         if let Some(note) = note {
             anstream::eprintln!("note: {}", clean_lines(&note));
         }
+        let mut last = self.answer(session, &settings, (&kind, &name)).await?;
+        anstream::println!("{last}");
+        if !self.watch {
+            return Ok(Exit::Done);
+        }
+        loop {
+            sleep(AGAIN).await;
+            match self.answer(session, &settings, (&kind, &name)).await {
+                Ok(answer) if answer == last => {}
+                Ok(answer) => {
+                    anstream::println!("\n{answer}");
+                    last = answer;
+                }
+                Err(error) if is_passing(&error) => {
+                    anstream::eprintln!("note: {}; trying again", sentence(&error));
+                    sleep(AGAIN * 4).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        session: &Session,
+        settings: &Published,
+        (kind, name): (&NamedKind, &str),
+    ) -> anyhow::Result<String> {
+        if kind.resource == PODS {
+            let answer = pod::answer(session, settings, (kind, name)).await?;
+            return Ok(match self.output {
+                Output::Json => serde_json::to_string_pretty(&json!({"lines": answer}))?,
+                Output::Text => clean_lines(&answer.join("\n")),
+            });
+        }
+        if !kind.has_plan {
+            let object = session.get(kind, name).await?;
+            return Ok(match self.output {
+                Output::Json => serde_json::to_string_pretty(&object["status"])?,
+                Output::Text => clean_lines(&conditions::lines(&object).join("\n")),
+            });
+        }
         let object = ExplainedObject {
             kind: kind.resource.plural,
             namespace: &session.namespace,
-            name: &name,
+            name,
             node: self.node.as_deref(),
         };
-        let explained = explain(&session.client, &settings, object).await?;
-        match self.output {
-            Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&explained)?),
-            Output::Text => anstream::print!("{}", clean_lines(&explained.to_string())),
-        }
-        Ok(Exit::Done)
+        let explained = explain(&session.client, settings, object).await?;
+        Ok(match self.output {
+            Output::Json => serde_json::to_string_pretty(&explained)?,
+            Output::Text => clean_lines(explained.to_string().trim_end()),
+        })
     }
+}
+
+/// Whether a failure may pass by itself: the apiserver did not answer, or answered that it has
+/// trouble.
+fn is_passing(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        match (
+            cause.downcast_ref::<kube::Error>(),
+            cause.downcast_ref::<berth_runtime::client::Failed>(),
+        ) {
+            (Some(kube::Error::Api(refused)), _) => refused.code >= 500 || refused.code == 429,
+            (Some(_), _) => true,
+            (_, Some(failed)) => failed.code == 0 || failed.code >= 500 || failed.code == 429,
+            _ => cause.is::<tokio::time::error::Elapsed>(),
+        }
+    })
 }

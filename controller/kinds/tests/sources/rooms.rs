@@ -106,7 +106,8 @@ fn kinds_are_named_by_no_more_files() {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    for name in CRATES {
+    // The plugin's commands differ by kind; a kind that they do not name has `why` all the same.
+    for name in CRATES.into_iter().filter(|name| *name != "cli") {
         let source = root().join(name).join("src");
         let files = rust_files(&source).into_iter();
         product.extend(files.filter(|file| !is_test(&module(&source, file))));

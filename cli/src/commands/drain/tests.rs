@@ -1,0 +1,242 @@
+use berth_workload::budget::drain::EvictionDecision;
+use berth_workload::budget::native::NativeBudget;
+use serde_json::{Value, json};
+
+use super::read::own_budget;
+use super::rounds::{Answer, Budget, Decision, Rounds, Row, first_round, last_round, rounds, rows};
+
+fn pod(name: &str, change: Value) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "d", "uid": name, "labels": {"app": "web"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    for (path, value) in change.as_object().into_iter().flatten() {
+        *pod.pointer_mut(path).unwrap() = value.clone();
+    }
+    pod
+}
+
+fn budget(name: &str, allowed: i64, most: i64) -> Budget {
+    Budget {
+        name: name.to_owned(),
+        allowed,
+        most,
+    }
+}
+
+fn decision(pod: &str, decision: &EvictionDecision) -> Decision {
+    Decision {
+        budget: 0,
+        namespace: "d".to_owned(),
+        pod: pod.to_owned(),
+        words: decision.words(),
+    }
+}
+
+fn native(allowed: i32) -> NativeBudget {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3},
+    }))
+    .unwrap()
+}
+
+fn used_up(message: &str) -> EvictionDecision {
+    EvictionDecision::UsedUp {
+        budget: 0,
+        message: message.to_owned(),
+    }
+}
+
+#[test]
+fn pods_get_the_answer_and_flags_of_kubectl() {
+    let owner = |api: &str| json!([{"apiVersion": api, "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}]);
+    let cases = [
+        (json!({}), Answer::Goes, &[][..]),
+        (
+            json!({"/metadata/ownerReferences": []}),
+            Answer::Goes,
+            &["--force"],
+        ),
+        (
+            json!({"/metadata/ownerReferences": owner("apps/v1")}),
+            Answer::Stays,
+            &["--ignore-daemonsets"],
+        ),
+        (
+            json!({"/metadata/ownerReferences": owner("apps.kruise.io/v1beta1")}),
+            Answer::Goes,
+            &[],
+        ),
+        (
+            json!({"/spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}),
+            Answer::Goes,
+            &["--delete-emptydir-data"],
+        ),
+        (
+            json!({"/status/phase": "Failed", "/metadata/ownerReferences": []}),
+            Answer::Goes,
+            &[],
+        ),
+        (
+            json!({"/metadata": {"name": "a", "namespace": "d", "annotations": {"kubernetes.io/config.mirror": "x"}}}),
+            Answer::Stays,
+            &[],
+        ),
+    ];
+    for (change, answer, flags) in cases {
+        let rows = rows(&[pod("a", change.clone())], &[], &[]);
+        assert_eq!(
+            (rows[0].answer, &*rows[0].flags),
+            (answer, flags),
+            "{change}"
+        );
+    }
+}
+
+#[test]
+fn native_budget_lets_go_what_it_allows() {
+    let pods: Vec<_> = ["a", "b", "c"].map(|name| pod(name, json!({}))).into();
+    let rows = rows(&pods, &[], &[(4, native(1))]);
+    let answers: Vec<_> = rows.iter().map(|row| row.answer).collect();
+    assert_eq!(answers, [Answer::Goes, Answer::Waits, Answer::Waits]);
+    assert!(
+        rows[1]
+            .message
+            .contains("PodDisruptionBudget d/web allows no more"),
+        "{}",
+        rows[1].message
+    );
+    assert_eq!(rows[1].budgets, [4]);
+}
+
+#[test]
+fn native_budgets_of_other_namespaces_hold_nothing() {
+    let mut other = native(0);
+    other.metadata.namespace = "e".into();
+    let rows = rows(&[pod("a", json!({}))], &[], &[(0, other)]);
+    assert_eq!(rows[0].answer, Answer::Goes);
+}
+
+#[test]
+fn decisions_of_own_budgets_are_understood() {
+    let cases = [
+        (EvictionDecision::Allowed { left: 0 }, Answer::Goes, 1),
+        (
+            EvictionDecision::AllowedFree("it is not available".to_owned()),
+            Answer::Goes,
+            0,
+        ),
+        (
+            EvictionDecision::Refused("held".to_owned()),
+            Answer::Waits,
+            1,
+        ),
+        (used_up("held"), Answer::Waits, 1),
+        (EvictionDecision::Skipped("it is odd"), Answer::Stays, 0),
+    ];
+    for (found, answer, counting) in cases {
+        let rows = rows(&[pod("a", json!({}))], &[decision("a", &found)], &[]);
+        assert_eq!(
+            (rows[0].answer, rows[0].budgets.len()),
+            (answer, counting),
+            "{found:?}"
+        );
+    }
+}
+
+fn row_of(name: &str, answer: Answer, message: &str, budgets: &[usize]) -> Row {
+    Row {
+        namespace: "d".to_owned(),
+        pod: name.to_owned(),
+        answer,
+        message: message.to_owned(),
+        flags: Vec::new(),
+        budgets: budgets.to_vec(),
+    }
+}
+
+#[test]
+fn rounds_follow_the_slowest_budget() {
+    let goes = || row_of("a", Answer::Goes, "would go", &[0]);
+    let free = || row_of("a", Answer::Goes, "would go", &[]);
+    let waits = || row_of("b", Answer::Waits, "would be refused: used up", &[0]);
+    let replaced = || {
+        row_of(
+            "b",
+            Answer::Waits,
+            "would be refused: replacement first: x",
+            &[0],
+        )
+    };
+    let never = Rounds::Never("d/b: used up".to_owned());
+    let cases = [
+        (vec![], budget("b", 1, 1), Rounds::Empty(0)),
+        (vec![free(), free()], budget("b", 1, 1), Rounds::Empty(1)),
+        (vec![goes()], budget("b", 1, 1), Rounds::Empty(1)),
+        (vec![goes(), waits()], budget("b", 1, 1), Rounds::Empty(2)),
+        (
+            vec![goes(), waits(), waits(), waits()],
+            budget("b", 1, 2),
+            Rounds::Empty(3),
+        ),
+        // Other pods of the budget are not ready yet.
+        (vec![waits()], budget("b", 0, 1), Rounds::Empty(2)),
+        // No pod may ever be away.
+        (vec![waits()], budget("b", 0, 0), never.clone()),
+        (vec![replaced()], budget("b", 0, 0), Rounds::Empty(2)),
+        // The budget allows a pod, so the refusal has another cause.
+        (vec![waits()], budget("b", 1, 1), never),
+    ];
+    for (rows, budget, expected) in cases {
+        let found = rounds(&rows, std::slice::from_ref(&budget));
+        assert_eq!(found, expected, "{rows:?} {budget:?}");
+    }
+}
+
+#[test]
+fn refusal_without_a_budget_never_ends() {
+    let held = row_of("a", Answer::Waits, "would be refused: label hold", &[]);
+    assert_eq!(
+        rounds(&[held], &[]),
+        Rounds::Never("d/a: label hold".to_owned())
+    );
+}
+
+#[test]
+fn sentences_name_budgets_and_numbers() {
+    let rows = [
+        row_of("a", Answer::Goes, "would go", &[0]),
+        row_of("b", Answer::Waits, "would be refused: x", &[0]),
+        row_of("c", Answer::Waits, "would be refused: x", &[0]),
+        row_of(
+            "d",
+            Answer::Waits,
+            "would be refused: replacement first: x",
+            &[1],
+        ),
+        row_of("e", Answer::Stays, "stays", &[]),
+        row_of("f", Answer::Waits, "would be refused: x", &[1]),
+        row_of("g", Answer::Waits, "would be refused: x", &[1]),
+    ];
+    let budgets = [budget("pub d/web", 1, 1), budget("dpdb d/db", 0, 0)];
+    assert_eq!(
+        first_round(&rows, &budgets),
+        "1st round: 1 pod goes; 2 wait for pub d/web until replacements are ready; 1 waits for a replacement; 2 stay, held by dpdb d/db"
+    );
+    let end = last_round("n", &rounds(&rows, &budgets));
+    assert_eq!(end, "n is never empty as long as this stays so: d/f: x");
+    let end = last_round("n", &rounds(&rows[..5], &budgets));
+    assert!(end.starts_with("n is empty after 3 rounds"), "{end}");
+}
+
+#[test]
+fn budgets_are_read_by_their_kinds_fields() {
+    let pub_ = json!({"metadata": {"name": "a", "namespace": "d"}, "status": {"unavailableAllowed": 1, "totalReplicas": 5, "desiredAvailable": 3}});
+    assert_eq!(own_budget(&pub_, "pub"), budget("pub d/a", 1, 2));
+    let other = json!({"metadata": {"name": "a", "namespace": "d"}, "status": {"disruptionsAllowed": 0, "expectedPods": 2, "desiredHealthy": 2}});
+    assert_eq!(own_budget(&other, "dpdb"), budget("dpdb d/a", 0, 0));
+}

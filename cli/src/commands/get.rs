@@ -1,0 +1,84 @@
+//! `kubectl berth get`: a workload as a tree of its pods, and the rollouts of a namespace.
+
+pub mod header;
+pub mod health;
+pub mod live;
+pub mod output;
+pub mod plan;
+pub mod pods;
+pub mod render;
+pub mod revisions;
+pub mod rollouts;
+pub mod screen;
+pub mod tone;
+pub mod tree;
+pub mod watched;
+pub mod world;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use crate::exit::{Exit, WrongUsage};
+use crate::kinds;
+use crate::session::Session;
+use plan::Planner;
+use world::World;
+
+/// The object, or `rollouts`.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// TYPE/NAME, TYPE NAME, or `rollouts` for all rollouts of the namespace.
+    #[arg(required = true, num_args = 1..=2, value_name = "TYPE/NAME")]
+    pub object: Vec<String>,
+    /// The rollouts of all namespaces.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Show changes as they come: on a terminal on the whole screen, where `q` ends, `p` pauses or
+    /// resumes the rollout, and Enter shows why the selected pod waits.
+    #[arg(short, long)]
+    pub watch: bool,
+    /// No line with the names of columns.
+    #[arg(long)]
+    pub no_headers: bool,
+}
+
+impl Get {
+    /// Prints once, or until the user ends it.
+    ///
+    /// # Errors
+    /// The object does not exist, the user may not read it, or the apiserver did not answer.
+    pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
+        if matches!(self.object.as_slice(), [one] if one == "rollouts" || one == "rollout") {
+            let listed = rollouts::Listed {
+                all_namespaces: self.all_namespaces,
+                watch: self.watch,
+                no_headers: self.no_headers,
+            };
+            return rollouts::run(&listed, session).await;
+        }
+        if self.all_namespaces {
+            return Err(WrongUsage("-A goes with `get rollouts` only".to_owned()).into());
+        }
+        let (kind, name) = kinds::object(&self.object)?;
+        world::check(&kind)?;
+        if self.watch {
+            return live::run(session, &kind, &name).await;
+        }
+        let world = World::read(session, &kind, &name).await?;
+        let planner = Planner::new(session).await;
+        if let Some(note) = &planner.note {
+            anstream::eprintln!("note: {note}");
+        }
+        let plan = planner
+            .explain(world.plural, &session.namespace, &name)
+            .await;
+        let (plan, note) = plan::split(plan);
+        let mut tree = tree::tree(&world, plan.as_ref(), Timestamp::now());
+        tree.notes.extend(note);
+        output::print(&render::lines(&tree, output::width()));
+        Ok(Exit::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests;

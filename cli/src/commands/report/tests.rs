@@ -1,0 +1,69 @@
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use serde_json::json;
+
+use super::archive::{ALL, Archive};
+use super::mask::{MASK, masked};
+
+#[test]
+fn masked_objects_have_no_secret_values() {
+    let patch = json!({"spec": {"containers": [{"name": "web", "env": [{"name": "KEY", "value": "s3cret"}]}]}});
+    let applied = "kubectl.kubernetes.io/last-applied-configuration";
+    let object = json!({
+        "metadata": {
+            "name": "web",
+            "managedFields": [{"manager": "kubectl"}],
+            "annotations": {applied: "s3cret", "apps.kruise.io/subset-patch": patch.to_string(), "plain": "7"},
+        },
+        "spec": {
+            "template": {"spec": {
+                "containers": [{
+                    "name": "web",
+                    "env": [
+                        {"name": "KEY", "value": "s3cret"},
+                        {"name": "REF", "valueFrom": {"secretKeyRef": {"name": "key", "key": "k"}}},
+                    ],
+                    "lifecycle": {"preStop": {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": "s3cret"}]}}},
+                }],
+                "initContainers": [{"env": [{"name": "A", "value": "s3cret"}]}],
+            }},
+            "topology": {"subsets": [{"patch": patch}]},
+            "embedded": {"kind": "Secret", "metadata": {"name": "key"}, "data": {"k": "s3cret"}},
+            "odd": {"env": {"KEY": "s3cret"}},
+        },
+    });
+    let masked = masked(&object);
+    let text = masked.to_string();
+    assert!(!text.contains("s3cret"), "{text}");
+    assert!(!text.contains("managedFields"));
+    assert_eq!(masked["metadata"]["annotations"]["plain"], "7");
+    assert_eq!(masked["metadata"]["annotations"][applied], MASK);
+    let web = &masked["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(web["env"][0], json!({"name": "KEY", "value": MASK}));
+    assert_eq!(web["env"][1]["valueFrom"]["secretKeyRef"]["name"], "key");
+}
+
+#[test]
+fn archive_ends_at_its_bound_and_says_so() {
+    let path = std::env::temp_dir().join(format!("berth-report-{}.tar.gz", std::process::id()));
+    let mut archive = Archive::new(std::fs::File::create(&path).unwrap());
+    archive.add("a", b"first").unwrap();
+    archive.add("b", &vec![b'x'; ALL]).unwrap();
+    assert!(archive.is_full());
+    archive.lacks("c", "no right");
+    let (files, lacks) = archive.finish().unwrap();
+    let bytes: usize = files.iter().take(2).map(|(_, bytes)| bytes).sum();
+    assert_eq!(bytes, ALL);
+    assert_eq!(lacks.len(), 2);
+    let mut tar = tar::Archive::new(GzDecoder::new(std::fs::File::open(&path).unwrap()));
+    let mut text = String::new();
+    for entry in tar.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        if entry.path().unwrap().ends_with("lacks.txt") {
+            entry.read_to_string(&mut text).unwrap();
+        }
+    }
+    assert!(text.ends_with("c: no right\n"), "{text}");
+    std::fs::remove_file(path).unwrap();
+}

@@ -7,6 +7,7 @@ pub(crate) mod containers;
 pub(crate) mod health;
 pub(crate) mod kubelet;
 pub(crate) mod resizing;
+pub(crate) mod rollout_status;
 pub(crate) mod unknown;
 pub(crate) mod world;
 

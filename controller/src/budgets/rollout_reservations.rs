@@ -15,7 +15,7 @@ use berth_workload::budget::ledger::Request;
 use berth_workload::budget::webhook_calls::is_reviewed;
 use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::PODS;
-use berth_workload::plan::{Failure, Plan, Verb, Write};
+use berth_workload::plan::{Failure, Plan, Step, Verb, Write};
 use futures::future::join_all;
 
 use crate::budgets::catalog::holding::{Holding, Looked};
@@ -86,9 +86,7 @@ impl PodBudgets {
             .collect();
         let unseen = &self.uncached_in(namespaces).await;
         let reservations = stepped.into_iter().map(|(step, pod, operation)| {
-            let replaced = disruption::replaced(step);
-            let container_ids = ids(&pod, |name| replaced.contains(name));
-            self.reserve_for_step(stores, unseen, pod, (operation, container_ids), owner)
+            self.reserve_for_step(stores, unseen, pod, (step, operation), owner)
         });
         let refused = join_all(reservations).await.into_iter().flatten().collect();
         without(plan, refused)
@@ -192,7 +190,7 @@ impl PodBudgets {
         stores: &BudgetStores,
         unseen: &BTreeMap<Box<str>, Looked>,
         pod: Arc<Pod>,
-        (operation, container_ids): (ProtectedOperation, Vec<String>),
+        (step, operation): (&Step, ProtectedOperation),
         owner: &Owner,
     ) -> Option<(String, Failure)> {
         let reserved = async {
@@ -205,7 +203,11 @@ impl PodBudgets {
                 return Ok(None);
             }
             let mut request = self.request(stores, &pod, operation, holder(owner)).await?;
-            request.container_ids = container_ids;
+            let replaced = disruption::replaced(step);
+            request.container_ids = ids(&pod, |name| replaced.contains(name));
+            if disruption::only_restarts(step) {
+                request.generation = None;
+            }
             if disruption::is_own_workload(&pod.metadata, &owner.resource, &owner.uid) {
                 request = request.by_own_workload(&pod);
             }

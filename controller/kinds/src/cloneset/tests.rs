@@ -15,6 +15,7 @@ mod properties;
 mod release;
 mod resized;
 mod restart;
+mod rollout_status;
 mod takeover;
 mod unknown;
 mod unreadable;

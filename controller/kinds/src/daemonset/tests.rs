@@ -6,5 +6,6 @@ mod merge;
 mod nodes;
 mod properties;
 mod restart;
+mod rollout_status;
 mod surge;
 mod update;

@@ -204,12 +204,23 @@ impl<K: Simulated> World<K> {
 
     /// Decides, writes, and updates the status, as the controller does.
     pub(crate) fn step(&mut self) -> Plan {
+        let plan = self.begin();
+        self.outcome = K::execute(self, &plan);
+        self.report(plan)
+    }
+
+    /// Decides, and records the pods that have ended.
+    pub(crate) fn begin(&mut self) -> Plan {
         let snapshot = self.snapshot();
-        let mut plan = decide(&snapshot, self.now);
+        let plan = decide(&snapshot, self.now);
         if let Some(ended) = K::ended(&snapshot, &plan, self.now) {
             self.ended = ended;
         }
-        self.outcome = K::execute(self, &plan);
+        plan
+    }
+
+    /// Updates the status after the writes of a plan. Returns the plan with the events of that.
+    pub(crate) fn report(&mut self, mut plan: Plan) -> Plan {
         self.last = plan.clone();
         let new = status(&self.snapshot(), &plan, &self.outcome, self.now);
         let (old, reported) = (json!(K::status(&self.set)), json!(new));

@@ -5,4 +5,5 @@ mod claim_templates;
 mod claims;
 mod order;
 mod properties;
+mod rollout_status;
 mod update;

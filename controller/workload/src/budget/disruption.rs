@@ -49,6 +49,18 @@ pub fn replaced(step: &Step) -> BTreeSet<&str> {
     names.map(String::as_str).collect()
 }
 
+/// Whether a step only restarts containers. The pod's generation stays the same then, and the
+/// change shows in the IDs of the containers.
+pub fn only_restarts(step: &Step) -> bool {
+    step.actions.iter().any(|action| match action {
+        Action::PatchPod { patch, .. } => {
+            let changes_spec = patch.changes_images() || !patch.resources.is_empty();
+            !patch.restarted.is_empty() && !changes_spec && !patch.env.changes()
+        }
+        _ => false,
+    })
+}
+
 /// The accounts of Kubernetes' controllers in kube-system, by group and kind of their workloads.
 const KUBERNETES: [(&str, &str, &str); 5] = [
     ("apps", "ReplicaSet", "replicaset-controller"),

@@ -1,5 +1,6 @@
 //! The ledger of a budget: requests to take a pod out of service, and the entries that record them.
 
+mod request;
 mod view;
 
 use std::collections::BTreeSet;
@@ -14,65 +15,16 @@ use berth_api::v1beta1::podunavailablebudget::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use self::request::{begins_restart, entries, is_alike, is_of};
 use super::Rules;
 use crate::objects::condition::whole_seconds;
-use crate::objects::pod::Pod;
 use crate::plan::Waiting;
 
+pub use request::Request;
 pub use view::{is_counted, note_counted, note_settled, settled_by, unless_only_its_view};
 
 /// The ledger notes a repeated request for a replacement at most this often.
 const REQUESTED_LATELY: SignedDuration = SignedDuration::from_secs(60);
-
-/// A request to take one pod out of service.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// The pod's name.
-    pub pod: String,
-    /// Its uid.
-    pub uid: String,
-    /// The operation on the pod.
-    pub operation: ProtectedOperation,
-    /// The user or object that makes the request.
-    pub holder: String,
-    /// Whether the pod serves now. A pod that does not serve costs nothing.
-    pub is_available: bool,
-    /// The generation of the pod, if the operation changes it.
-    pub generation: Option<i64>,
-    /// The containers that the operation replaces.
-    pub container_ids: Vec<String>,
-    /// Whether the operation restarts some of the containers to change their resources.
-    pub resizes: bool,
-    /// Whether the pod's own workload asks and no service is lost: [`Self::by_own_workload`].
-    pub is_repair: bool,
-    /// Whether no budget may refuse ([`super::disruption::passes`]). The ledger still gets an
-    /// entry.
-    pub passes: bool,
-    /// The request's own name, if it may be released. It then never uses another's reservation.
-    pub grant: Option<String>,
-    /// Whether this process made the same reservation a moment ago, by its monotonic clock, so that
-    /// the apiserver validates the same request again. An entry's time is from its writer's clock.
-    pub is_again: bool,
-}
-
-impl Request {
-    /// Marks the request as one of the pod's own workload. It takes nothing away from a pod that is
-    /// unavailable and [down](Pod::is_down): budgets wait for pods to serve again, and this pod may
-    /// never serve without the change.
-    #[must_use]
-    pub fn by_own_workload(self, pod: &Pod) -> Self {
-        let is_repair =
-            !self.is_available && self.operation != ProtectedOperation::Evict && pod.is_down();
-        Self { is_repair, ..self }
-    }
-
-    /// Whether the request takes nothing from a budget, independent of the budget's numbers. A
-    /// change of a pod that already has an entry gets its own entry.
-    pub fn takes_nothing(&self, status: &PodUnavailableBudgetStatus) -> bool {
-        let is_deletion = self.operation == ProtectedOperation::Delete;
-        self.is_repair && (is_deletion || entries(status).all(|entry| entry.uid != self.uid))
-    }
-}
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -192,10 +144,6 @@ fn take_one(status: &mut PodUnavailableBudgetStatus) {
     status.current_available = one_less(status.current_available);
 }
 
-fn entries(status: &PodUnavailableBudgetStatus) -> impl Iterator<Item = &LedgerEntry> {
-    status.ledger.iter().flat_map(|ledger| &ledger.entries)
-}
-
 /// Whether the ledger got this request in the last seconds, by the clock of the entry's writer.
 pub fn is_dated(status: &PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
     entries(status).any(|entry| {
@@ -203,22 +151,12 @@ pub fn is_dated(status: &PodUnavailableBudgetStatus, request: &Request, now: Tim
     })
 }
 
-/// Whether an entry belongs to this request and may be released with it. If the pod has changed
-/// since, the entry belongs to an earlier change and is settled by itself.
-fn is_of(entry: &LedgerEntry, request: &Request) -> bool {
-    is_alike(entry, request) && entry.generation == request.generation
-}
-
-/// Whether an entry has the same pod, operation and grant name, for any change of the pod.
-fn is_alike(entry: &LedgerEntry, request: &Request) -> bool {
-    entry.uid == request.uid && entry.operation == request.operation && entry.grant == request.grant
-}
-
 fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timestamp) {
     let ledger = status.ledger.get_or_insert_default();
     // Other requests keep their reservations, because this request may be released.
     let all = std::mem::take(&mut ledger.entries).into_iter();
-    let (replaced, others): (Vec<_>, Vec<_>) = all.partition(|old| is_of(old, request));
+    let is_replaced = |old: &LedgerEntry| is_of(old, request) || begins_restart(old, request);
+    let (replaced, others): (Vec<_>, Vec<_>) = all.partition(is_replaced);
     ledger.entries = join_landed(others, request);
     // The replicas' clocks differ. A repeated reservation gets a later time, so that the leader
     // treats it as a new entry.

@@ -653,6 +653,34 @@ fn later_change_of_charged_pod_costs_nothing() {
     }
 }
 
+#[test]
+fn restart_replaces_entry_of_its_grace_period() {
+    let rules = rules(json!({"maxUnavailable": 1}));
+    for (first_ids, holder, expected) in [
+        (vec![], "somebody", 1),
+        (vec![], "another", 2),
+        (vec!["0"], "somebody", 2),
+    ] {
+        let mut status = counted(3, 3, &rules);
+        let first = Request {
+            generation: Some(1),
+            container_ids: owned(&first_ids),
+            holder: holder.to_owned(),
+            ..request("a", ProtectedOperation::Update)
+        };
+        let restart = Request {
+            container_ids: owned(&["0"]),
+            ..request("a", ProtectedOperation::Update)
+        };
+        for change in [&first, &restart] {
+            ledger::reserve(&mut status, (&rules, 1), change, now());
+        }
+        let entries = &status.ledger.as_ref().unwrap().entries;
+        assert_eq!(entries.len(), expected, "{first_ids:?} {holder}");
+        assert_eq!(status.unavailable_allowed, 0);
+    }
+}
+
 fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(ToString::to_string).collect()
 }

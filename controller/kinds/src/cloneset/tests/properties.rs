@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::super::simulation::{Tally, World, template};
 
 /// The image of the last template, which no history has.
-const LAST: &str = "web:last";
+pub(super) const LAST: &str = "web:last";
 
 /// Something that happens to a CloneSet.
 #[derive(Debug, Clone)]
-enum Change {
+pub(super) enum Change {
     Image(&'static str),
     Env(u8),
     Replicas(i32),
@@ -32,7 +32,7 @@ enum Change {
     Time(i64),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+pub(super) fn change() -> impl Strategy<Value = Change> {
     let partition = prop_oneof![
         (0i32..7).prop_map(|n| json!(n)),
         (0u8..12).prop_map(|n| json!(format!("{}%", n * 10)))
@@ -53,7 +53,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn apply(world: &mut World, change: &Change) {
+pub(super) fn apply(world: &mut World, change: &Change) {
     match change {
         Change::Image(image) => {
             world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(image))
@@ -77,7 +77,7 @@ fn apply(world: &mut World, change: &Change) {
 
 /// The parameters of a whole history.
 #[derive(Debug, Clone)]
-struct Given {
+pub(super) struct Given {
     policy: &'static str,
     max_unavailable: usize,
     max_surge: usize,
@@ -85,7 +85,7 @@ struct Given {
     rolls_back: bool,
 }
 
-fn given() -> impl Strategy<Value = Given> {
+pub(super) fn given() -> impl Strategy<Value = Given> {
     let limits = prop_oneof![(1usize..4, 0usize..3), (Just(0), 1usize..3)];
     let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
     (
@@ -106,7 +106,7 @@ fn given() -> impl Strategy<Value = Given> {
 }
 
 impl Given {
-    fn world(&self) -> World {
+    pub(super) fn world(&self) -> World {
         let rolling = json!({
             "podUpdatePolicy": self.policy, "maxUnavailable": self.max_unavailable, "maxSurge": self.max_surge,
             "inPlaceUpdateStrategy": {"gracePeriodSeconds": self.grace},

@@ -21,7 +21,7 @@ use super::super::simulation::World;
 
 /// Something that happens to a DaemonSet or its nodes.
 #[derive(Debug, Clone)]
-enum Change {
+pub(super) enum Change {
     Image(&'static str),
     Restart(u8),
     Tolerate(bool),
@@ -48,7 +48,7 @@ enum Change {
     Time(i64),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+pub(super) fn change() -> impl Strategy<Value = Change> {
     let strategies = vec![
         json!({"rollingUpdateType": "Standard", "maxUnavailable": 1, "maxSurge": null}),
         json!({"rollingUpdateType": "Standard", "maxUnavailable": "50%", "maxSurge": 0}),
@@ -86,11 +86,11 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn rolling(fields: &Value) -> Value {
+pub(super) fn rolling(fields: &Value) -> Value {
     json!({"updateStrategy": {"rollingUpdate": fields}})
 }
 
-fn apply(world: &mut World, change: &Change) {
+pub(super) fn apply(world: &mut World, change: &Change) {
     let node = |at: &u8| format!("n{at}");
     let pod = |world: &World, at: &u8| world.pod_of(&node(at));
     match change {

@@ -13,7 +13,7 @@ use super::super::simulation::World;
 
 /// Something that happens to a StatefulSet.
 #[derive(Debug, Clone)]
-enum Change {
+pub(super) enum Change {
     Image(&'static str),
     Env(u8),
     Replicas(i32),
@@ -35,7 +35,7 @@ enum Change {
 /// Lists of claim templates.
 const TEMPLATES: [&[&str]; 4] = [&[], &["data"], &["data", "log"], &["log", "more"]];
 
-fn change() -> impl Strategy<Value = Change> {
+pub(super) fn change() -> impl Strategy<Value = Change> {
     let image = prop::sample::select(vec!["db:0", "db:1", "db:2", "bad:1"]);
     let reserve = prop::sample::select(vec![
         json!([]),
@@ -64,7 +64,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn rolling(field: &str, value: &Value) -> Value {
+pub(super) fn rolling(field: &str, value: &Value) -> Value {
     json!({"updateStrategy": {"rollingUpdate": {field: value}}})
 }
 
@@ -73,7 +73,7 @@ fn set_templates(world: &mut World, names: &[&str]) {
     world.merge(&json!({"volumeClaimTemplates": names.iter().map(template).collect::<Vec<_>>()}));
 }
 
-fn apply(world: &mut World, change: &Change) {
+pub(super) fn apply(world: &mut World, change: &Change) {
     let name = |ordinal: &u8| format!("db-{ordinal}");
     match change {
         Change::Image(image) => world.set_image(image),
@@ -105,14 +105,14 @@ fn apply(world: &mut World, change: &Change) {
 
 /// The parameters of a whole history.
 #[derive(Debug, Clone)]
-struct Given {
+pub(super) struct Given {
     is_parallel: bool,
     policy: &'static str,
     max_unavailable: usize,
     retains: bool,
 }
 
-fn given() -> impl Strategy<Value = Given> {
+pub(super) fn given() -> impl Strategy<Value = Given> {
     let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
     (any::<bool>(), policy, 1usize..4, any::<bool>()).prop_map(
         |(is_parallel, policy, max_unavailable, retains)| Given {
@@ -125,7 +125,7 @@ fn given() -> impl Strategy<Value = Given> {
 }
 
 impl Given {
-    fn world(&self) -> World {
+    pub(super) fn world(&self) -> World {
         let claim = json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
         let retention = if self.retains { "Retain" } else { "Delete" };
         World::settled(
@@ -141,7 +141,7 @@ impl Given {
 }
 
 /// The wanted ordinals, counted independently of the product.
-fn wanted(world: &World) -> Vec<i64> {
+pub(super) fn wanted(world: &World) -> Vec<i64> {
     let spec = &world.set.spec;
     let reserved = spec
         .reserve_ordinals

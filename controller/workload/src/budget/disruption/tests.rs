@@ -1,6 +1,9 @@
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::*;
+use crate::objects::patch::pod::PodPatch;
 use crate::objects::resource::{CLONE_SETS, CONTAINER_RECREATE_REQUESTS};
 
 fn pod_of(api_version: &str, kind: &str) -> Metadata {
@@ -186,4 +189,30 @@ fn own_controller_is_recognised_by_its_account() {
         !is_own_controller(&Metadata::default(), own, own),
         "a pod without a controller"
     );
+}
+
+#[test]
+fn step_with_a_new_image_does_more_than_restart() {
+    let restarted = || ["main".to_owned()].into();
+    let image = || [("main".to_owned(), "web:2".to_owned())].into();
+    for (restarted, images, expected) in [
+        (restarted(), BTreeMap::new(), true),
+        (restarted(), image(), false),
+        (BTreeSet::new(), image(), false),
+        (BTreeSet::new(), BTreeMap::new(), false),
+    ] {
+        let patch = PodPatch {
+            restarted,
+            images,
+            ..PodPatch::default()
+        };
+        let target = Target {
+            namespace: "default".to_owned(),
+            name: "web-a".to_owned(),
+            uid: "a".to_owned(),
+            resource_version: None,
+        };
+        let step = Step::new(Action::PatchPod { target, patch }, "changes".to_owned());
+        assert_eq!(only_restarts(&step), expected, "{step:?}");
+    }
 }

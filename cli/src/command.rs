@@ -6,8 +6,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    check, create, drain, exec, expose, get, images, migrate, report, rollout, scaledown, set, top,
-    why,
+    check, create, dashboard, drain, exec, expose, get, images, migrate, report, rollout,
+    scaledown, set, top, why,
 };
 use crate::exit::{Exit, WrongUsage, sentence};
 use crate::flags::Global;
@@ -65,6 +65,8 @@ pub enum Command {
     Drain(drain::Drain),
     /// Write an archive for a bug report, without Secrets and values of variables.
     Report(report::Report),
+    /// Serve the state of the cluster as a page in the browser, on 127.0.0.1.
+    Dashboard(dashboard::Dashboard),
     /// Print the script that completes commands in a shell.
     Completion {
         /// The shell.
@@ -150,6 +152,7 @@ async fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Check(check) => check.run(&session).await,
         Command::Drain(drain) => drain.run(&session).await,
         Command::Report(report) => report.run(&session).await,
+        Command::Dashboard(dashboard) => dashboard.run(&session).await,
         Command::Completion { .. } | Command::Man => Ok(Exit::Done),
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod create;
+pub mod dashboard;
 pub mod drain;
 pub mod exec;
 pub mod expose;

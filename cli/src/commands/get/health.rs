@@ -1,11 +1,12 @@
 //! The state of a workload in a word and a sentence, from its spec and its status.
 
-use berth_api::IntOrString;
 use berth_api::names::{condition, reason};
-use berth_workload::objects::intstr::{Round, partition, resolve};
 use serde_json::Value;
 
-use crate::objects::{condition as condition_of, items, number, text};
+use crate::commands::rollout::kind::RolloutKind;
+use crate::commands::rollout::{self, progress};
+use crate::kinds;
+use crate::objects::{condition as condition_of, number, text};
 
 /// The state of a workload in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,12 +78,14 @@ pub fn rolling(plural: &str) -> &'static str {
     }
 }
 
+/// The kind with its rules of rollouts.
+fn rollout_kind(plural: &str) -> Option<RolloutKind> {
+    RolloutKind::of(&kinds::parse(plural).ok()?)
+}
+
 /// Whether the user has paused the rollout.
 pub fn is_paused(plural: &str, object: &Value) -> bool {
-    let paused = object
-        .pointer(rolling(plural))
-        .and_then(|of| of.get("paused"));
-    paused.and_then(Value::as_bool).unwrap_or_default()
+    rollout_kind(plural).is_some_and(|kind| rollout::target::is_paused(kind, object))
 }
 
 /// The state of a workload of this kind.
@@ -103,9 +106,12 @@ pub fn state(plural: &str, object: &Value) -> State {
 
 fn counts(plural: &str, object: &Value) -> Counts {
     let status = |field: &str| number(object, &format!("/status/{field}"));
-    let (desired, current, updated, ready, available) = match plural {
+    let kind = rollout_kind(plural);
+    let desired = kind.map_or(0, |kind| kind.total(object));
+    // The controller reports a value that it refuses in the condition Blocked.
+    let kept = kind.and_then(|kind| kind.kept_of(object).ok());
+    let (current, updated, ready, available) = match plural {
         "daemonsets" => (
-            status("desiredNumberScheduled"),
             status("currentNumberScheduled"),
             status("updatedNumberScheduled"),
             status("numberReady"),
@@ -113,20 +119,17 @@ fn counts(plural: &str, object: &Value) -> Counts {
         ),
         "sidecarsets" => (
             status("matchedPods"),
-            status("matchedPods"),
             status("updatedPods"),
             status("readyPods"),
             status("readyPods"),
         ),
         "broadcastjobs" => (
-            status("desired"),
             status("active") + status("succeeded") + status("failed"),
             status("succeeded"),
             status("active"),
             status("succeeded"),
         ),
         _ => (
-            desired_replicas(plural, object),
             status("replicas"),
             status("updatedReplicas"),
             status("readyReplicas"),
@@ -139,42 +142,8 @@ fn counts(plural: &str, object: &Value) -> Counts {
         updated,
         ready,
         available,
-        goal: desired - kept(plural, object, desired),
+        goal: desired - kept.unwrap_or_default(),
     }
-}
-
-fn desired_replicas(plural: &str, object: &Value) -> i64 {
-    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64);
-    replicas.unwrap_or_else(|| match plural {
-        "uniteddeployments" => {
-            let subsets = items(object, "/status/subsetStatuses");
-            subsets.map(|subset| number(subset, "/replicas")).sum()
-        }
-        _ => 1,
-    })
-}
-
-/// How many pods the partition keeps at the old revision.
-fn kept(plural: &str, object: &Value, desired: i64) -> i64 {
-    if plural == "uniteddeployments" {
-        let subsets = items(object, "/status/subsetStatuses");
-        let kept =
-            subsets.map(|subset| number(subset, "/partition").min(number(subset, "/replicas")));
-        return kept.sum::<i64>().min(desired);
-    }
-    let of = object
-        .pointer(rolling(plural))
-        .and_then(|of| of.get("partition"));
-    let of = of.and_then(|of| serde_json::from_value::<IntOrString>(of.clone()).ok());
-    let total = usize::try_from(desired).unwrap_or_default();
-    let kept = match plural {
-        "daemonsets" => of.map_or(Ok(0), |of| resolve(&of, total, Round::Down)),
-        _ => partition(of.as_ref(), total),
-    };
-    // The controller reports a value that it refuses in the condition Blocked.
-    i64::try_from(kept.unwrap_or_default())
-        .unwrap_or_default()
-        .min(desired)
 }
 
 type Judged = (Health, Option<String>, String);
@@ -265,17 +234,14 @@ fn rollout(object: &Value, counts: Counts) -> Judged {
 
 /// The cause in the condition `Blocked`, or the deadline that is over.
 fn blocked(object: &Value) -> Option<Judged> {
-    let of = |one: &Value| {
-        (
-            text(one, "/reason").to_owned(),
-            text(one, "/message").to_owned(),
-        )
+    let late = || {
+        let progressing = condition_of(object, condition::PROGRESSING)?;
+        let reason = text(progressing, "/reason");
+        let is_late = reason == reason::PROGRESS_DEADLINE_EXCEEDED;
+        is_late.then(|| (reason, text(progressing, "/message")))
     };
-    let blocked = condition_of(object, condition::BLOCKED).filter(|one| one["status"] == "True");
-    let late = condition_of(object, condition::PROGRESSING)
-        .filter(|one| one["reason"] == reason::PROGRESS_DEADLINE_EXCEEDED);
-    let (reason, message) = of(blocked.or(late)?);
-    Some((Health::Blocked, Some(reason), message))
+    let (reason, message) = progress::blocked(object).or_else(late)?;
+    Some((Health::Blocked, Some(reason.to_owned()), message.to_owned()))
 }
 
 fn job(object: &Value, counts: Counts) -> Judged {

@@ -1,15 +1,16 @@
-//! The pods of a rollout that is at its partition.
+//! The pods of a rollout whose status is at its end.
 //!
 //! Numbers suffice where a partition keeps a number of pods. Other partitions keep certain pods:
 //! the lowest ordinals of a StatefulSet, the first nodes of a DaemonSet that holds revisions, the
 //! pods of a subset. After a rollback to the revision of the kept pods, these count as updated
-//! while others still run the revision that was rolled back.
+//! while others still run the revision that was rolled back. The status of a StatefulSet also
+//! counts kept pods that are being deleted, and that of a DaemonSet one pod of a node.
 
 use berth_api::names::annotation::DAEMONSET_HOLD_REVISION;
 use berth_api::names::label::{
     CONTROLLER_REVISION_HASH, KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME,
 };
-use berth_workload::objects::ordinals::ordinal_of;
+use berth_workload::objects::ordinals::{Ordinals, ordinal_of};
 use berth_workload::update::revision;
 use serde_json::Value;
 
@@ -20,19 +21,31 @@ use crate::objects::{controller, items, name, text};
 /// Whether only the pods tell the end of the rollout, once the status has its numbers.
 pub fn needs_pods(kind: RolloutKind, object: &Value) -> bool {
     let keeps_certain = match kind {
-        RolloutKind::StatefulSet => {
-            let unordered = "/spec/updateStrategy/rollingUpdate/unorderedUpdate";
-            let is_unordered = object
-                .pointer(unordered)
-                .is_some_and(|unordered| !unordered.is_null());
-            !is_unordered || text(object, "/spec/podManagementPolicy") != "Parallel"
-        }
+        RolloutKind::StatefulSet | RolloutKind::UnitedDeployment => true,
         RolloutKind::DaemonSet => annotation(object, DAEMONSET_HOLD_REVISION) == "true",
-        RolloutKind::UnitedDeployment => true,
         _ => false,
     };
     let kept = kind.kept_of(object).unwrap_or_default();
-    keeps_certain && kept > 0 && updated(kind, object) < kind.total(object)
+    let keeps_some = keeps_certain && kept > 0 && updated(kind, object) < kind.total(object);
+    keeps_some || surges(kind, object)
+}
+
+/// Whether nodes may have two pods, of which the status counts one.
+fn surges(kind: RolloutKind, object: &Value) -> bool {
+    let surge = object.pointer("/spec/updateStrategy/rollingUpdate/maxSurge");
+    kind == RolloutKind::DaemonSet && surge.is_some_and(|surge| !surge.is_null() && *surge != 0)
+}
+
+/// Whether the kept pods may be any. Only the controller knows which nodes are to have a pod of a
+/// DaemonSet, so its pods do not tell the kept ones while others run elsewhere.
+fn keeps_any(kind: RolloutKind, object: &Value) -> bool {
+    if kind == RolloutKind::DaemonSet {
+        return annotation(object, DAEMONSET_HOLD_REVISION) != "true"
+            || count(object, "/status/numberMisscheduled").is_some_and(|pods| pods > 0);
+    }
+    let unordered = object.pointer("/spec/updateStrategy/rollingUpdate/unorderedUpdate");
+    text(object, "/spec/podManagementPolicy") == "Parallel"
+        && unordered.is_some_and(|unordered| !unordered.is_null())
 }
 
 fn updated(kind: RolloutKind, object: &Value) -> i64 {
@@ -46,26 +59,60 @@ fn updated(kind: RolloutKind, object: &Value) -> i64 {
 /// The state of the rollout if a pod outside of the partition is not updated, or if the pods are
 /// newer than the status; `None` at the end.
 pub fn unfinished_by_pods(kind: RolloutKind, object: &Value, pods: &[Value]) -> Option<Progress> {
+    let (waits, is_outdated) = match kind {
+        RolloutKind::UnitedDeployment => (outdated_subset(object, pods)?, true),
+        _ => unfinished_pod(kind, object, &in_order(kind, object, pods))?,
+    };
+    Some(unfinished(kind, object, &waits, is_outdated))
+}
+
+/// What the rollout waits for, and whether a pod is to be updated.
+fn unfinished_pod(kind: RolloutKind, object: &Value, pods: &[&Value]) -> Option<(String, bool)> {
     let kept = kind.kept_of(object).unwrap_or_default();
     let kept = usize::try_from(kept).unwrap_or(usize::MAX);
-    let outdated = match kind {
-        RolloutKind::UnitedDeployment => outdated_subset(object, pods)?,
-        _ => {
-            let pods = in_order(kind, object, pods);
-            let is_old = |pod: &&Value| !is_updated(object, pod);
-            let listed = pods.iter().filter(|pod| !is_old(pod)).count();
-            let listed = i64::try_from(listed).unwrap_or(i64::MAX);
-            match pods.iter().skip(kept).copied().find(is_old) {
-                Some(pod) => format!("pod {} outside of the partition is not updated", name(pod)),
-                None if listed > updated(kind, object) => {
-                    let waits = "the controller has not counted all pods";
-                    return Some(unfinished(kind, object, waits, false));
-                }
-                None => return None,
-            }
-        }
+    let is_old = |pod: &&&Value| !is_updated(object, pod);
+    let keeps_any = keeps_any(kind, object);
+    let mut outside = pods.iter().skip(kept);
+    let outdated = outside.find(|pod| is_old(pod) && !keeps_any);
+    if let Some(pod) = outdated {
+        let waits = format!("pod {} outside of the partition is not updated", name(pod));
+        return Some((waits, true));
+    }
+    let mut pairs = pods.iter().zip(pods.iter().skip(1));
+    let pair = pairs.find(|(one, other)| surges(kind, object) && node(one) == node(other));
+    if let Some((pod, _)) = pair {
+        return Some((format!("node {} has two pods", node(pod)), false));
+    }
+    let is_set = kind == RolloutKind::StatefulSet;
+    let mut deleted = pods.iter().filter(|pod| is_set && is_deleted(pod));
+    if let Some(pod) = deleted.next() {
+        return Some((format!("pod {} is being deleted", name(pod)), false));
+    }
+    let listed = pods.iter().filter(|pod| !is_old(pod)).count();
+    let listed = i64::try_from(listed).unwrap_or(i64::MAX);
+    let is_counted = if is_set {
+        listed <= updated(kind, object) && has_ordinals(object, pods)
+    } else {
+        keeps_any || listed <= updated(kind, object)
     };
-    Some(unfinished(kind, object, &outdated, true))
+    (!is_counted).then(|| ("the controller has not counted all pods".to_owned(), false))
+}
+
+/// Whether a StatefulSet has the pods of the ordinals in its spec, and no others. Their start
+/// counts only with the feature gate `StatefulSetStartOrdinal`, so both starts are right here.
+fn has_ordinals(object: &Value, pods: &[&Value]) -> bool {
+    let replicas = RolloutKind::StatefulSet.total(object);
+    let reserved = items(object, "/spec/reserveOrdinals");
+    let reserved: Vec<_> = reserved
+        .filter_map(|entry| serde_json::from_value(entry.clone()).ok())
+        .collect();
+    let start = count(object, "/spec/ordinals/start").unwrap_or_default();
+    [0, start].into_iter().any(|start| {
+        let start = i32::try_from(start).unwrap_or_default();
+        let wanted = Ordinals::of_spec(i32::try_from(replicas).ok(), start, &reserved);
+        let found = pods.iter().map(|pod| ordinal_of(name(object), name(pod)));
+        wanted.is_ok_and(|wanted| found.eq(wanted.iter().map(Some)))
+    })
 }
 
 /// The workload's pods in the order in which a partition keeps them.
@@ -93,10 +140,23 @@ fn node(pod: &Value) -> &str {
     }
 }
 
+fn is_deleted(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Whether the pod has the template's revision and, as the controller counts, a volume of
+/// each claim template: these are in no revision.
 fn is_updated(object: &Value, pod: &Value) -> bool {
     let update = text(object, "/status/updateRevision");
-    pod.pointer("/metadata/deletionTimestamp").is_none()
+    let has_volume = |template: &Value| {
+        let is_of = |volume: &Value| {
+            volume["persistentVolumeClaim"].is_object() && text(volume, "/name") == name(template)
+        };
+        items(pod, "/spec/volumes").any(is_of)
+    };
+    !is_deleted(pod)
         && revision::same(label(pod, CONTROLLER_REVISION_HASH), update)
+        && items(object, "/spec/volumeClaimTemplates").all(has_volume)
 }
 
 /// The first subset with too few updated pods, in words.
@@ -120,7 +180,7 @@ fn outdated_subset(object: &Value, pods: &[Value]) -> Option<String> {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    pod.pointer("/metadata/deletionTimestamp").is_none()
+    !is_deleted(pod)
         && crate::objects::condition(pod, "Ready")
             .is_some_and(|ready| text(ready, "/status") == "True")
 }

@@ -113,7 +113,11 @@ impl RolloutKind {
     pub fn kept_of(self, object: &Value) -> Result<i64, String> {
         let total = self.total(object);
         if self == Self::UnitedDeployment {
-            return Ok(of_subsets(object, "/partition").min(total));
+            let kept = |subset: &Value| {
+                let partition = count(subset, "/partition").unwrap_or_default();
+                partition.min(count(subset, "/replicas").unwrap_or_default())
+            };
+            return Ok(of_subsets(object, kept).min(total));
         }
         let partition = self.partition().and_then(|path| object.pointer(path));
         self.kept(partition, total)
@@ -127,7 +131,10 @@ impl RolloutKind {
             Self::CloneSet | Self::StatefulSet => replicas().unwrap_or(1),
             Self::DaemonSet => count(object, "/status/desiredNumberScheduled").unwrap_or(0),
             Self::SidecarSet => count(object, "/status/matchedPods").unwrap_or(0),
-            Self::UnitedDeployment => replicas().unwrap_or_else(|| of_subsets(object, "/replicas")),
+            Self::UnitedDeployment => {
+                let of = |subset: &Value| count(subset, "/replicas").unwrap_or_default();
+                replicas().unwrap_or_else(|| of_subsets(object, of))
+            }
             Self::BroadcastJob | Self::ImagePullJob => {
                 count(object, "/status/desired").unwrap_or(0)
             }
@@ -143,8 +150,8 @@ pub fn count(object: &Value, pointer: &str) -> Option<i64> {
 }
 
 /// The sum of a number over the subsets of a UnitedDeployment's status.
-pub fn of_subsets(object: &Value, pointer: &str) -> i64 {
+fn of_subsets(object: &Value, number: impl Fn(&Value) -> i64) -> i64 {
     crate::objects::items(object, "/status/subsetStatuses")
-        .filter_map(|subset| count(subset, pointer))
+        .map(number)
         .fold(0, i64::saturating_add)
 }

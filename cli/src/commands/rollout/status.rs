@@ -20,6 +20,10 @@ use crate::objects::{namespace, selector, text};
 use crate::session::Session;
 use crate::text::clean;
 
+/// How long after they did not agree with the status pods are read again. A change of pods need not
+/// change the status, so the watch alone may never wake the command.
+const REREAD: Duration = Duration::from_secs(5);
+
 /// The object, and how long to follow it.
 #[derive(Debug, Args)]
 pub struct Status {
@@ -68,6 +72,7 @@ impl Status {
             state: String::new(),
             blocked: String::new(),
             checked: String::new(),
+            unsettled: None,
         };
         let is_done = follower.show(&first).await?;
         if is_done || !self.watch {
@@ -102,6 +107,8 @@ struct Follower<'a> {
     blocked: String,
     /// The update revision whose number was compared with `--revision`.
     checked: String,
+    /// The object, while its status is at the end of the rollout and its pods are not.
+    unsettled: Option<Value>,
 }
 
 impl Follower<'_> {
@@ -109,7 +116,18 @@ impl Follower<'_> {
         let api = self.session.api(self.target.named.resource);
         let mut changes = pin!(watch_object(api, &self.target.name).default_backoff());
         let mut is_cut_off = false;
-        while let Some(change) = changes.next().await {
+        loop {
+            let change = match self.unsettled.take() {
+                None => changes.next().await,
+                Some(object) => match tokio::time::timeout(REREAD, changes.next()).await {
+                    Ok(change) => change,
+                    Err(_) if self.show(&object).await? => return Ok(Exit::Done),
+                    Err(_) => continue,
+                },
+            };
+            let Some(change) = change else {
+                bail!("the watch of {} has ended", self.target.quoted());
+            };
             match change {
                 Ok(Some(object)) => {
                     is_cut_off = false;
@@ -125,7 +143,6 @@ impl Follower<'_> {
                 Err(error) => self.interruption(error, &mut is_cut_off)?,
             }
         }
-        bail!("the watch of {} has ended", self.target.quoted())
     }
 
     fn is_deleted(&self) -> anyhow::Error {
@@ -158,8 +175,8 @@ impl Follower<'_> {
         Ok(false)
     }
 
-    /// The state of the rollout, by the object and, at some partitions, its pods.
-    async fn progress(&self, object: &Value) -> anyhow::Result<Progress> {
+    /// The state of the rollout, by the object and, where that does not suffice, its pods.
+    async fn progress(&mut self, object: &Value) -> anyhow::Result<Progress> {
         let kind = self.target.kind;
         let by_status = progress(kind, object);
         if !matches!(by_status, Progress::Done(_)) || !at_partition::needs_pods(kind, object) {
@@ -170,7 +187,9 @@ impl Follower<'_> {
             .session
             .list(PODS, namespace(object), &selector)
             .await?;
-        Ok(at_partition::unfinished_by_pods(kind, object, &pods).unwrap_or(by_status))
+        let by_pods = at_partition::unfinished_by_pods(kind, object, &pods);
+        self.unsettled = by_pods.is_some().then(|| object.clone());
+        Ok(by_pods.unwrap_or(by_status))
     }
 
     /// Compares the number of the update revision with `--revision`, once for each revision.

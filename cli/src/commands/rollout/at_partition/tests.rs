@@ -47,13 +47,15 @@ fn pods_are_read_where_certain_pods_stay() {
     assert!(needs_pods(StatefulSet, &one));
     assert!(!needs_pods(CloneSet, &one));
     assert!(!needs_pods(StatefulSet, &set(3)), "all pods are updated");
-    one["spec"]["updateStrategy"]["rollingUpdate"]["unorderedUpdate"] = json!({});
-    assert!(needs_pods(StatefulSet, &one), "OrderedReady ignores it");
-    one["spec"]["podManagementPolicy"] = json!("Parallel");
-    assert!(!needs_pods(StatefulSet, &one));
+    one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(0);
+    assert!(!needs_pods(StatefulSet, &one), "no partition");
     let mut daemons = set(2);
     daemons["status"]["desiredNumberScheduled"] = json!(3);
     daemons["status"]["updatedNumberScheduled"] = json!(2);
+    assert!(!needs_pods(DaemonSet, &daemons));
+    daemons["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"] = json!("20%");
+    assert!(needs_pods(DaemonSet, &daemons));
+    daemons["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"] = json!(0);
     assert!(!needs_pods(DaemonSet, &daemons));
     daemons["metadata"]["annotations"] = json!({DAEMONSET_HOLD_REVISION: "true"});
     assert!(needs_pods(DaemonSet, &daemons));
@@ -87,6 +89,55 @@ fn rollback_at_a_partition_waits_for_its_pods() {
 }
 
 #[test]
+fn unordered_updates_keep_any_pods() {
+    let kind = RolloutKind::StatefulSet;
+    let mut object = set(2);
+    let pods = [
+        pod("db-0", "db-a"),
+        pod("db-1", "db-a"),
+        pod("db-2", "db-b"),
+    ];
+    object["spec"]["updateStrategy"]["rollingUpdate"]["unorderedUpdate"] = json!({});
+    let waits = line(unfinished_by_pods(kind, &object, &pods));
+    assert!(waits.contains("pod db-2 outside"), "OrderedReady: {waits}");
+    object["spec"]["podManagementPolicy"] = json!("Parallel");
+    assert_eq!(unfinished_by_pods(kind, &object, &pods), None);
+}
+
+#[test]
+fn kept_pod_that_goes_is_waited_for() {
+    let kind = RolloutKind::StatefulSet;
+    let object = set(2);
+    let mut pods = [
+        pod("db-0", "db-b"),
+        pod("db-1", "db-a"),
+        pod("db-2", "db-a"),
+    ];
+    assert_eq!(unfinished_by_pods(kind, &object, &pods), None);
+    pods[0]["metadata"]["deletionTimestamp"] = json!("2026-11-30T00:00:00Z");
+    let waits = line(unfinished_by_pods(kind, &object, &pods));
+    assert!(waits.contains("pod db-0 is being deleted"), "{waits}");
+    // Gone, and the status still counts it.
+    let waits = line(unfinished_by_pods(kind, &object, &pods[1..]));
+    assert!(waits.contains("has not counted"), "{waits}");
+}
+
+#[test]
+fn pod_without_a_claim_template_is_not_updated() {
+    let kind = RolloutKind::StatefulSet;
+    let mut object = set(2);
+    object["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+    let claim = json!({"claimName": "data"});
+    let volumes = json!([{"name": "data", "persistentVolumeClaim": claim}]);
+    let mut pods = ["db-0", "db-1", "db-2"].map(|name| pod(name, "db-a"));
+    pods[1]["spec"]["volumes"] = volumes.clone();
+    let waits = line(unfinished_by_pods(kind, &object, &pods));
+    assert!(waits.contains("pod db-2 outside"), "{waits}");
+    pods[2]["spec"]["volumes"] = volumes;
+    assert_eq!(unfinished_by_pods(kind, &object, &pods), None);
+}
+
+#[test]
 fn ordinals_are_numbers_and_foreign_pods_are_ignored() {
     let mut object = set(10);
     object["spec"]["replicas"] = json!(11);
@@ -117,8 +168,23 @@ fn paused_rollback_names_the_remedy() {
 }
 
 #[test]
+fn second_pod_of_a_node_is_waited_for() {
+    let mut object = set(0);
+    let status = json!({"desiredNumberScheduled": 2, "updatedNumberScheduled": 2});
+    object["status"] = status;
+    object["spec"]["updateStrategy"]["rollingUpdate"] = json!({"maxSurge": 1});
+    let kind = RolloutKind::DaemonSet;
+    let mut pods = [pod("a", "r"), pod("b", "r"), pod("c", "s")];
+    assert_eq!(unfinished_by_pods(kind, &object, &pods), None);
+    pods[2]["spec"]["nodeName"] = json!("node-a");
+    let waits = line(unfinished_by_pods(kind, &object, &pods));
+    assert!(waits.contains("node node-a has two pods"), "{waits}");
+}
+
+#[test]
 fn held_revisions_stay_on_the_first_nodes() {
     let mut object = set(0);
+    object["metadata"]["annotations"] = json!({DAEMONSET_HOLD_REVISION: "true"});
     object["status"] = json!({
         "observedGeneration": 2,
         "desiredNumberScheduled": 3,
@@ -135,6 +201,9 @@ fn held_revisions_stay_on_the_first_nodes() {
     pods = [pod("c", "b"), pod("b", "a"), pod("a", "a")];
     let waits = line(unfinished_by_pods(kind, &object, &pods));
     assert!(waits.contains("pod c outside"), "{waits}");
+    // A pod that stays on a node that is not to have one may be any of them.
+    object["status"]["numberMisscheduled"] = json!(1);
+    assert_eq!(unfinished_by_pods(kind, &object, &pods), None);
 }
 
 #[test]

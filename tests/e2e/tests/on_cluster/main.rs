@@ -31,6 +31,7 @@ mod no_controller;
 mod node_faults;
 mod node_jobs;
 mod pages;
+mod plugin;
 mod pod_budgets;
 mod pod_pinning;
 mod predownload;
@@ -187,6 +188,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     wording::kubectl_get_reads_like_the_peers,
     wording::kubectl_explain_helps,
     wording::explain_says_what_is_waited_for,
+    plugin::team_member_uses_each_command,
     bad_input::refused_by_the_server,
     bad_input::an_invalid_pod_template,
     bad_input::in_place_only_names_the_field,

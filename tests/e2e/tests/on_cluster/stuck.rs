@@ -177,7 +177,7 @@ async fn until(case: &Case, name: &str, as_wanted: impl Fn(&Value) -> bool) -> R
     .await
 }
 
-/// The condition and `explain` name the cause.
+/// The condition, `why` and `get` of the plugin name the cause.
 pub(crate) async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str]) -> Result<()> {
     let set = until(case, name, |set| {
         blocked(set).is_some_and(|(told, _)| told == reason)
@@ -197,6 +197,11 @@ pub(crate) async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str
             .is_some_and(|second| second.starts_with(&line))
     };
     println!("{}", case.explained(name, "text", told).await?);
+    let object = format!("clone/{name}");
+    let tree = case
+        .plugin(&["get", &object, "-n", &case.namespace])
+        .await?;
+    ensure!(tree.contains(reason), "{name}: {reason} is not in\n{tree}");
     Ok(())
 }
 

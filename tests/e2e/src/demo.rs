@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::ask::{Asker, Target};
 use crate::objects::{self, CONTAINER, kind};
 use crate::record::{PodView, Record};
-use crate::site::{Site, UserContext, user_context};
+use crate::site::{Site, UserContext, plugin, user_context};
 use crate::watch::{PodWatch, ReadyIps};
 use crate::{ask, install};
 use report::{Evidence, PodOutcome, Summary};
@@ -182,6 +182,7 @@ async fn prepare(site: &Arc<Site>) -> Result<[String; 3]> {
         for name in pushing.push_berth(true)? {
             println!("  {name}");
         }
+        plugin()?;
         let images = [1, 2, 3].map(|version| {
             let name = format!("hello:v{version}");
             pushing.push(&Image::hello(&name)?, &[&name])?;

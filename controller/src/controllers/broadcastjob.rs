@@ -337,6 +337,7 @@ fn expires(plan: &Plan) -> bool {
 
 impl Explains for BroadcastJobController {
     type Object = BroadcastJob;
+    const NEEDS_NODES: bool = true;
 
     async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
         let Some(job) = self.jobs.get(&look.namespaces.explained, look.name) else {

@@ -236,6 +236,7 @@ async fn round<K: Controlled>(
 
 impl<K: Controlled> Explains for PodOwnerController<K> {
     type Object = K::Object;
+    const NEEDS_NODES: bool = K::READS_NODES;
 
     fn reads_nodes(&self) -> bool {
         let is_spread = |set: &Arc<Watched<K::Object>>| {

@@ -10,6 +10,7 @@ use berth_runtime::{Object, Resource};
 use berth_workload::feature_gates::Gates;
 use berth_workload::objects::node::Node;
 use berth_workload::objects::pod::Pod;
+use berth_workload::objects::resource::{CONTROLLER_REVISIONS, PODS};
 use berth_workload::plan::{Outcome, Plan, Waiting};
 use berth_workload::update::inplace::resize::Ability;
 use kube::{Client, CustomResourceExt};
@@ -32,6 +33,9 @@ pub(crate) trait Explains: Controller {
     const OF_NODES: bool = false;
     /// Whether a plan depends on budgets, so that they are read.
     const OF_BUDGETS: bool = true;
+
+    /// Whether no plan can be made without the nodes.
+    const NEEDS_NODES: bool = false;
 
     /// Whether the plan depends on nodes, by the objects that were read so far.
     fn reads_nodes(&self) -> bool {
@@ -196,8 +200,12 @@ impl Look<'_> {
             }
             unread.extend(nodes);
         }
-        if let Some(own) = unread.iter().find(|one| one.resource == C::RESOURCE) {
-            bail!("{}", own.message);
+        let is_needed = |one: &&Unread| {
+            [C::RESOURCE, PODS, CONTROLLER_REVISIONS].contains(&one.resource)
+                || (one.resource == NODES && C::NEEDS_NODES)
+        };
+        if let Some(needed) = unread.iter().find(is_needed) {
+            bail!("{}{}", needed.message, needed.remedy());
         }
         let explained = controller.explain(self, &budgets).await?;
         Ok(Explained {

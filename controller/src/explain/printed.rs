@@ -177,7 +177,8 @@ impl fmt::Display for Explained {
         writeln!(f, "{kind} {name}")?;
         if let Some(blocked) = blocked {
             let word = |field: &str| blocked[field].as_str().unwrap_or_default();
-            writeln!(f, "Blocked ({}): {}", word("reason"), word("message"))?;
+            let (reason, message) = (one_line(word("reason")), one_line(word("message")));
+            writeln!(f, "Blocked ({reason}): {message}")?;
         }
         match (plan.is_idle(), blocked) {
             // Only the controller knows how long it waits after a failure.
@@ -199,8 +200,9 @@ impl fmt::Display for Explained {
         for Waiting { pod, reason } in rest {
             writeln!(
                 f,
-                "  {}: {reason}",
-                if pod.is_empty() { &the_workload } else { pod }
+                "  {}: {}",
+                if pod.is_empty() { &the_workload } else { pod },
+                one_line(reason)
             )?;
         }
         if let Some(NodeDrain { node, pods }) = drain {
@@ -208,8 +210,9 @@ impl fmt::Display for Explained {
             if pods.is_empty() {
                 writeln!(f, "  none of its pods are there")?;
             }
-            pods.iter()
-                .try_for_each(|Waiting { pod, reason }| writeln!(f, "  {pod}: {reason}"))?;
+            for Waiting { pod, reason } in pods {
+                writeln!(f, "  {pod}: {}", one_line(reason))?;
+            }
         }
         if let Some(wait) = plan.look_again {
             let seconds = wait.as_secs_f64();
@@ -220,8 +223,14 @@ impl fmt::Display for Explained {
         }
         unread
             .iter()
-            .try_for_each(|one| writeln!(f, "Not known: {one}"))
+            .try_for_each(|one| writeln!(f, "Not known: {}", one_line(one)))
     }
+}
+
+/// The text without line breaks. Others write messages, and must not write lines that look like
+/// those of the controller.
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\u{a}").replace('\r', "\\u{d}")
 }
 
 /// Writes a line for each step, with the reasons why its pod waits; returns the pods that have one.
@@ -237,7 +246,12 @@ fn steps<'a>(f: &mut fmt::Formatter<'_>, plan: &'a Plan) -> Result<BTreeSet<&'a 
                 .iter()
                 .map(|action| action.write().to_string())
                 .collect();
-            write!(f, "    - {} [{}]", step.reason, writes.join(", "))?;
+            write!(
+                f,
+                "    - {} [{}]",
+                one_line(&step.reason),
+                writes.join(", ")
+            )?;
             // The objects of a pod have its name, or its namespace and its name.
             let of_pod = step.objects().filter(|(kind, ..)| *kind == "Pod").find_map(
                 |(_, namespace, name)| {
@@ -248,7 +262,7 @@ fn steps<'a>(f: &mut fmt::Formatter<'_>, plan: &'a Plan) -> Result<BTreeSet<&'a 
                 },
             );
             if let Some(Waiting { pod, reason }) = of_pod {
-                write!(f, "; {pod}: {reason}")?;
+                write!(f, "; {pod}: {}", one_line(reason))?;
                 pods.insert(&**pod);
             }
             writeln!(f)?;

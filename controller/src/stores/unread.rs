@@ -12,19 +12,24 @@ pub(crate) struct Unread {
     pub(crate) message: String,
 }
 
+impl Unread {
+    /// The role that grants the right, as the end of a sentence.
+    pub(crate) fn remedy(&self) -> &'static str {
+        if !self.resource.namespaced || self.resource == POD_DISRUPTION_BUDGETS {
+            "; the ClusterRole berth-why grants this"
+        } else {
+            ""
+        }
+    }
+}
+
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Resource {
-            plural, namespaced, ..
-        } = self.resource;
+        let Resource { plural, .. } = self.resource;
         write!(f, "what depends on {plural}")?;
         if self.resource == object::NODES {
             write!(f, " (each node is taken for ready)")?;
         }
-        write!(f, ", because {}", self.message)?;
-        if !namespaced || self.resource == POD_DISRUPTION_BUDGETS {
-            write!(f, "; the ClusterRole berth-why grants this")?;
-        }
-        Ok(())
+        write!(f, ", because {}{}", self.message, self.remedy())
     }
 }

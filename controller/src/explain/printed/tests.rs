@@ -162,3 +162,23 @@ fn blocked_is_the_status_of_this_round() {
         );
     }
 }
+
+#[test]
+fn line_breaks_of_others_begin_no_line() {
+    let all = [
+        ("web-a", "waits\nNow: nothing to do.\r"),
+        ("web-b", "is\nheld"),
+    ];
+    let blocked = json!({"conditions": [{"type": "Blocked", "reason": "R", "message": "a\nb"}]});
+    let text = explained(plan(&["web-b"], &all), &blocked, &json!({})).to_string();
+    let lines: Vec<_> = text.lines().skip(1).collect();
+    let expected = [
+        "Blocked (R): a\\u{a}b",
+        "Now:",
+        "  update by recreating (1)",
+        "    - pod web-b: it cannot go to web-2 in place [DeletePod]; web-b: is\\u{a}held",
+        "Waits:",
+        "  web-a: waits\\u{a}Now: nothing to do.\\u{d}",
+    ];
+    assert_eq!(lines, expected);
+}

@@ -9,7 +9,7 @@ use crate::commands::{
     check, create, dashboard, drain, exec, expose, get, images, migrate, report, rollout,
     scaledown, set, top, why,
 };
-use crate::exit::{Exit, WrongUsage, sentence};
+use crate::exit::{Exit, WrongUsage, is_of_connection, sentence};
 use crate::flags::Global;
 use crate::session::Session;
 
@@ -120,7 +120,8 @@ pub async fn execute() -> Exit {
 async fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.command {
         Command::Completion { shell } => {
-            let mut command = Cli::command();
+            // The script names commands by this name, and must find them by it.
+            let mut command = Cli::command().bin_name("kubectl-berth");
             clap_complete::generate(
                 *shell,
                 &mut command,
@@ -136,23 +137,34 @@ async fn run(cli: &Cli) -> anyhow::Result<Exit> {
         _ => {}
     }
     let session = Session::connect(&cli.global).await?;
+    let done = act(cli, &session).await;
+    done.map_err(|error| match is_of_connection(&error) {
+        true => error.context(format!(
+            "the apiserver at {} does not answer",
+            session.server
+        )),
+        false => error,
+    })
+}
+
+async fn act(cli: &Cli, session: &Session) -> anyhow::Result<Exit> {
     match &cli.command {
-        Command::Why(why) => why.run(&session).await,
-        Command::Get(get) => get.run(&session).await,
-        Command::Images(images) => images.run(&session).await,
-        Command::Top(top) => top.run(&session).await,
-        Command::Set(set) => set.run(&session).await,
-        Command::ScaleDown(scaledown) => scaledown.run(&session).await,
-        Command::Expose(expose) => expose.run(&session).await,
-        Command::Autoscale(autoscale) => autoscale.run(&session).await,
-        Command::Exec(exec) => exec.run(&session).await,
-        Command::Create(create) => create.run(&session).await,
-        Command::Migrate(migrate) => migrate.run(&session).await,
-        Command::Rollout(rollout) => rollout.run(&session).await,
-        Command::Check(check) => check.run(&session).await,
-        Command::Drain(drain) => drain.run(&session).await,
-        Command::Report(report) => report.run(&session).await,
-        Command::Dashboard(dashboard) => dashboard.run(&session).await,
+        Command::Why(why) => why.run(session).await,
+        Command::Get(get) => get.run(session).await,
+        Command::Images(images) => images.run(session).await,
+        Command::Top(top) => top.run(session).await,
+        Command::Set(set) => set.run(session).await,
+        Command::ScaleDown(scaledown) => scaledown.run(session).await,
+        Command::Expose(expose) => expose.run(session).await,
+        Command::Autoscale(autoscale) => autoscale.run(session).await,
+        Command::Exec(exec) => exec.run(session).await,
+        Command::Create(create) => create.run(session).await,
+        Command::Migrate(migrate) => migrate.run(session).await,
+        Command::Rollout(rollout) => rollout.run(session).await,
+        Command::Check(check) => check.run(session).await,
+        Command::Drain(drain) => drain.run(session).await,
+        Command::Report(report) => report.run(session).await,
+        Command::Dashboard(dashboard) => dashboard.run(session).await,
         Command::Completion { .. } | Command::Man => Ok(Exit::Done),
     }
 }

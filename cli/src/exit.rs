@@ -68,8 +68,19 @@ fn one(error: &(dyn std::error::Error + 'static)) -> String {
             refused.message
         ),
         Some(kube::Error::Api(refused)) => refused.message.clone(),
+        Some(kube::Error::Service(cause)) => cause.to_string(),
         _ => error.to_string(),
     }
+}
+
+/// Whether the apiserver did not answer at all.
+pub fn is_of_connection(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        matches!(
+            cause.downcast_ref(),
+            Some(kube::Error::Service(_) | kube::Error::HyperError(_))
+        )
+    })
 }
 
 /// Whether the apiserver refused a right.

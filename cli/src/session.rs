@@ -25,6 +25,8 @@ pub struct Session {
     pub namespace: String,
     /// The flags of all commands.
     pub global: Global,
+    /// The address of the apiserver.
+    pub server: String,
 }
 
 impl Session {
@@ -48,6 +50,7 @@ impl Session {
             None => config.default_namespace.clone(),
         };
         Ok(Self {
+            server: config.cluster_url.to_string(),
             client: Client::try_from(config).context("the kubeconfig is unusable")?,
             namespace,
             global: global.clone(),

@@ -119,7 +119,10 @@ impl Drain {
             .collect();
         if !flags.is_empty() {
             let flags: Vec<_> = flags.into_iter().collect();
-            anstream::println!("kubectl drain {} {}", clean(node), flags.join(" "));
+            anstream::println!(
+                "flags that kubectl drain needs for these pods: {}",
+                flags.join(" ")
+            );
         }
         print_notes(notes);
         Ok(())

@@ -5,6 +5,7 @@ mod pod;
 
 use std::time::Duration;
 
+use berth_api::kinds::{BROADCAST_JOB, CONTAINER_RECREATE_REQUEST};
 use berth_controller::plugin::{ExplainedObject, explain};
 use berth_controller::settings::published::Published;
 use berth_workload::objects::resource::PODS;
@@ -15,10 +16,13 @@ use tokio::time::sleep;
 use crate::exit::{Exit, WrongUsage, sentence};
 use crate::kinds::{self, NamedKind};
 use crate::session::Session;
-use crate::text::clean_lines;
+use crate::text::{clean, clean_lines};
 
 /// The time between two answers of `--watch`.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// The kinds whose objects end.
+const ENDING: [&str; 2] = [BROADCAST_JOB.plural, CONTAINER_RECREATE_REQUEST.plural];
 
 /// The object, and how the answer looks.
 #[derive(Debug, Args)]
@@ -95,14 +99,14 @@ impl Why {
             let answer = pod::answer(session, settings, (kind, name)).await?;
             return Ok(match self.output {
                 Output::Json => serde_json::to_string_pretty(&json!({"lines": answer}))?,
-                Output::Text => clean_lines(&answer.join("\n")),
+                Output::Text => cleaned(&answer),
             });
         }
         if !kind.has_plan {
             let object = session.get(kind, name).await?;
             return Ok(match self.output {
                 Output::Json => serde_json::to_string_pretty(&object["status"])?,
-                Output::Text => clean_lines(&conditions::lines(&object).join("\n")),
+                Output::Text => cleaned(&conditions::lines(&object)),
             });
         }
         let object = ExplainedObject {
@@ -112,11 +116,22 @@ impl Why {
             node: self.node.as_deref(),
         };
         let explained = explain(&session.client, settings, object).await?;
-        Ok(match self.output {
-            Output::Json => serde_json::to_string_pretty(&explained)?,
-            Output::Text => clean_lines(explained.to_string().trim_end()),
-        })
+        if self.output == Output::Json {
+            return Ok(serde_json::to_string_pretty(&explained)?);
+        }
+        let mut text = clean_lines(explained.to_string().trim_end());
+        // A job that has ended has no plan any more, and its status says how it ended.
+        if ENDING.contains(&kind.resource.plural) && explained.plan.is_idle() {
+            let lines = conditions::lines(&session.get(kind, name).await?);
+            text = format!("{text}\n{}", cleaned(lines.get(1..).unwrap_or_default()));
+        }
+        Ok(text)
     }
+}
+
+fn cleaned(lines: &[String]) -> String {
+    let lines: Vec<_> = lines.iter().map(|line| clean(line)).collect();
+    lines.join("\n")
 }
 
 /// Whether a failure may pass by itself: the apiserver did not answer, or answered that it has

@@ -25,6 +25,7 @@ pub(super) fn of_namespace(session: &Session, namespace: &str) -> Session {
         client: session.client.clone(),
         namespace: namespace.to_owned(),
         global: session.global.clone(),
+        server: session.server.clone(),
     }
 }
 

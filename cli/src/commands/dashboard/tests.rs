@@ -33,6 +33,7 @@ fn session() -> Session {
             berth_namespace: "kruise-system".to_owned(),
             no_color: true,
         },
+        server: "http://127.0.0.1:1".to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::kinds::UNITED_DEPLOYMENT;
+use berth_api::kinds::{BROADCAST_JOB, UNITED_DEPLOYMENT};
 use berth_api::names::label;
 use berth_workload::objects::resource::{
     CLONE_SETS, DAEMON_SETS, Resource, SIDECAR_SETS, STATEFUL_SETS,
@@ -30,11 +30,12 @@ const HEADER: [&str; 8] = [
     "AGE",
 ];
 
-const KINDS: [Resource; 5] = [
+const KINDS: [Resource; 6] = [
     CLONE_SETS,
     STATEFUL_SETS,
     DAEMON_SETS,
     Resource::of(&UNITED_DEPLOYMENT),
+    Resource::of(&BROADCAST_JOB),
     SIDECAR_SETS,
 ];
 

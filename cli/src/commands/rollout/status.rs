@@ -62,11 +62,28 @@ impl Status {
                 .lacks("numbered revisions; leave out --revision")
                 .into());
         }
+        if self.timeout.is_zero() {
+            return self.follow(session, &target).await;
+        }
+        match tokio::time::timeout(self.timeout, self.follow(session, &target)).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                anstream::eprintln!(
+                    "error: {} is not rolled out within {:?}",
+                    target.quoted(),
+                    self.timeout
+                );
+                Ok(Exit::TimedOut)
+            }
+        }
+    }
+
+    async fn follow(&self, session: &Session, target: &Target) -> anyhow::Result<Exit> {
         // A missing object is an error with a remedy here, and a deletion later.
         let first = target.read(session).await?;
         let mut follower = Follower {
             session,
-            target: &target,
+            target,
             revision: self.revision,
             uid: text(&first, "/metadata/uid").to_owned(),
             state: String::new(),
@@ -78,20 +95,7 @@ impl Status {
         if is_done || !self.watch {
             return Ok(Exit::Done);
         }
-        if self.timeout.is_zero() {
-            return follower.follow().await;
-        }
-        match tokio::time::timeout(self.timeout, follower.follow()).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                anstream::eprintln!(
-                    "error: {} is not rolled out within {:?}",
-                    target.quoted(),
-                    self.timeout
-                );
-                Ok(Exit::TimedOut)
-            }
-        }
+        follower.follow().await
     }
 }
 

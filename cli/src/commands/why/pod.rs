@@ -203,23 +203,33 @@ fn containers(pod: &Value) -> Vec<String> {
     let all = lists.iter().flat_map(|list| items(pod, list));
     let mut lines = Vec::new();
     for one in all {
+        let title = format!("Container {}", text(one, "/name"));
         let waiting = &one["state"]["waiting"];
         let reason = text(waiting, "/reason");
-        if reason.is_empty() || reason == "PodInitializing" {
-            continue;
+        if !reason.is_empty() && reason != "PodInitializing" {
+            let restarts = match number(one, "/restartCount") {
+                0 => String::new(),
+                count => format!(", restarts {count}"),
+            };
+            let message = text(waiting, "/message");
+            lines.push(said(format!("{title}: {reason}{restarts}"), message));
         }
-        let restarts = match number(one, "/restartCount") {
-            0 => String::new(),
-            count => format!(", restarts {count}"),
-        };
-        let mut line = format!("Container {}: {reason}{restarts}", text(one, "/name"));
-        let message = text(waiting, "/message");
-        if !message.is_empty() {
-            line = format!("{line}: {message}");
+        let ended = ["/state/terminated", "/lastState/terminated"];
+        let ended = ended.iter().find_map(|state| one.pointer(state));
+        if let Some(ended) = ended.filter(|_| one["ready"] != true) {
+            let (code, reason) = (number(ended, "/exitCode"), text(ended, "/reason"));
+            let line = format!("{title} ended with exit code {code} ({reason})");
+            lines.push(said(line, text(ended, "/message").trim_end()));
         }
-        lines.push(line);
     }
     lines
+}
+
+fn said(line: String, message: &str) -> String {
+    match message {
+        "" => line,
+        message => format!("{line}: {message}"),
+    }
 }
 
 fn sidecars(pod: &Value) -> Vec<String> {

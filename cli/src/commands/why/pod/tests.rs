@@ -58,12 +58,14 @@ fn stuck_pod_names_node_container_and_sidecars() {
     pod["status"] = json!({"phase": "Pending",
         "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}],
         "containerStatuses": [{"name": "main", "restartCount": 2,
+            "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no disk\n"}},
             "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]});
     pod["metadata"]["annotations"] = json!({annotation::SIDECARSET_INJECTED_LIST: "a,b"});
     let lines = lines(&facts(pod));
     for expected in [
         "Place: no node yet: 0/3 nodes",
         "Container main: ImagePullBackOff, restarts 2: not found",
+        "Container main ended with exit code 3 (Error): no disk",
         "Sidecars: of SidecarSets a, b",
     ] {
         assert!(lines.iter().any(|line| line == expected), "{lines:?}");

@@ -15,12 +15,7 @@ use crate::session::Session;
 
 /// Shows why a rollout waits and what it does next, and steers it, with your own rights.
 #[derive(Debug, Parser)]
-#[command(
-    name = "kubectl-berth",
-    bin_name = "kubectl berth",
-    version,
-    args_override_self = true
-)]
+#[command(name = "kubectl-berth", version, args_override_self = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -120,14 +115,7 @@ pub async fn execute() -> Exit {
 async fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.command {
         Command::Completion { shell } => {
-            // The script names commands by this name, and must find them by it.
-            let mut command = Cli::command().bin_name("kubectl-berth");
-            clap_complete::generate(
-                *shell,
-                &mut command,
-                "kubectl-berth",
-                &mut std::io::stdout(),
-            );
+            anstream::print!("{}", completion(*shell));
             return Ok(Exit::Done);
         }
         Command::Man => {
@@ -168,3 +156,14 @@ async fn act(cli: &Cli, session: &Session) -> anyhow::Result<Exit> {
         Command::Completion { .. } | Command::Man => Ok(Exit::Done),
     }
 }
+
+/// The script that completes commands. clap_complete 4.6 writes a hyphen of the program's name in
+/// two ways in its script for bash, so that the script would not find its own labels.
+fn completion(shell: Shell) -> String {
+    let (mut command, mut script) = (Cli::command(), Vec::new());
+    clap_complete::generate(shell, &mut command, "kubectl-berth", &mut script);
+    String::from_utf8_lossy(&script).replace("kubectl__subcmd__berth", "kubectl__berth")
+}
+
+#[cfg(test)]
+mod tests;

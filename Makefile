@@ -27,11 +27,12 @@ test-full: prerequisites
 demo: prerequisites
 	cargo build --workspace --release --bin demo && $(BUILT)/release/demo
 
-# kubectl finds plugins in PATH by their names; OpenKruise's name runs the same program.
+# kubectl finds plugins in PATH by their names, and what completes their words; OpenKruise's name
+# runs the same program.
 plugin:
 	cargo build --workspace --release --bin kubectl-berth
-	ln --symbolic --force kubectl-berth $(BUILT)/release/kubectl-kruise
-	@echo 'Put it into your PATH, for example: install $(BUILT)/release/kubectl-berth /usr/local/bin/'
+	for name in kubectl-kruise kubectl_complete-berth kubectl_complete-kruise; do ln --symbolic --force kubectl-berth $(BUILT)/release/$$name; done
+	@echo 'Put it into your PATH, for example: cp --no-dereference $(BUILT)/release/kubectl[-_]* /usr/local/bin/'
 	@echo 'Then: kubectl berth --help'
 
 bench: prerequisites

@@ -1,7 +1,9 @@
 //! The command line: which commands there are.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -9,6 +11,7 @@ use crate::commands::{
     check, create, dashboard, drain, exec, expose, get, images, migrate, report, rollout,
     scaledown, set, top, why,
 };
+use crate::completion;
 use crate::exit::{Exit, WrongUsage, is_of_connection, sentence};
 use crate::flags::Global;
 use crate::session::Session;
@@ -67,16 +70,25 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print the manual page, or write those of all commands into a directory.
+    Man {
+        /// The directory, such as /usr/local/share/man/man1.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Executes the command line of this process.
 pub async fn execute() -> Exit {
-    let is_kruise = std::env::args()
-        .next()
-        .is_some_and(|program| program.ends_with("kubectl-kruise"));
-    let name = if is_kruise {
+    let mut arguments = std::env::args();
+    let program = arguments.next().unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or_default();
+    if program.starts_with(completion::PROGRAM) {
+        let words: Vec<_> = arguments.collect();
+        anstream::print!("{}", completion::answer(&words).await);
+        return Exit::Done;
+    }
+    let name = if program.ends_with("-kruise") {
         "kubectl kruise"
     } else {
         "kubectl berth"
@@ -115,11 +127,16 @@ pub async fn execute() -> Exit {
 async fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.command {
         Command::Completion { shell } => {
-            anstream::print!("{}", completion(*shell));
+            anstream::print!("{}", shell_script(*shell));
             return Ok(Exit::Done);
         }
-        Command::Man => {
+        Command::Man { dir: None } => {
             clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+            return Ok(Exit::Done);
+        }
+        Command::Man { dir: Some(dir) } => {
+            clap_mangen::generate_to(Cli::command(), dir)
+                .with_context(|| format!("cannot write manual pages into {}", dir.display()))?;
             return Ok(Exit::Done);
         }
         _ => {}
@@ -153,13 +170,13 @@ async fn act(cli: &Cli, session: &Session) -> anyhow::Result<Exit> {
         Command::Drain(drain) => drain.run(session).await,
         Command::Report(report) => report.run(session).await,
         Command::Dashboard(dashboard) => dashboard.run(session).await,
-        Command::Completion { .. } | Command::Man => Ok(Exit::Done),
+        Command::Completion { .. } | Command::Man { .. } => Ok(Exit::Done),
     }
 }
 
 /// The script that completes commands. clap_complete 4.6 writes a hyphen of the program's name in
 /// two ways in its script for bash, so that the script would not find its own labels.
-fn completion(shell: Shell) -> String {
+fn shell_script(shell: Shell) -> String {
     let (mut command, mut script) = (Cli::command(), Vec::new());
     clap_complete::generate(shell, &mut command, "kubectl-berth", &mut script);
     String::from_utf8_lossy(&script).replace("kubectl__subcmd__berth", "kubectl__berth")

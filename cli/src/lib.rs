@@ -5,6 +5,7 @@
 
 pub mod command;
 pub mod commands;
+pub mod completion;
 pub mod exit;
 pub mod flags;
 pub mod in_place;

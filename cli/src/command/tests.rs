@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn bash_script_finds_its_own_labels() {
-    let script = completion(Shell::Bash);
+    let script = shell_script(Shell::Bash);
     let label = "kubectl__berth__subcmd__drain";
     assert!(script.contains(&format!("cmd=\"{label}\"")), "{script}");
     assert!(

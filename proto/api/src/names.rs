@@ -181,6 +181,8 @@ pub mod annotation {
     pub const SIDECARSET_CANARY: &str = "apps.kruise.io/sidecarset-canary";
     /// On the same SidecarSet: the name of its base, another SidecarSet.
     pub const SIDECARSET_BASE: &str = "apps.kruise.io/sidecarset-base";
+    /// kubectl's own: why the template was changed. Revisions get it from the workload.
+    pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
     /// Kubernetes' own, on a kubelet's mirror of a static pod: writes to the mirror do not change
     /// the pod.
     pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";

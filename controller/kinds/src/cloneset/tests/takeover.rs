@@ -1,6 +1,9 @@
 //! CloneSets that OpenKruise ran until now. Their objects have the observed form in which
 //! OpenKruise 1.9 leaves them.
 
+use std::sync::Arc;
+
+use berth_api::names::annotation::CHANGE_CAUSE;
 use berth_workload::plan::{Action, PodPatch};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -559,4 +562,32 @@ fn held_pod_stays_held_until_its_hook_releases_it() {
     free.settle();
     assert_eq!(free.identities(), before);
     assert!(free.created_from().iter().all(|image| image == "web:2"));
+}
+
+#[test]
+fn revision_gets_the_change_cause_of_its_rollout() {
+    let caused = |cause: &str, image: &str| {
+        let mut world = World::settled(1, template("web:1"), json!({}));
+        let set = Arc::make_mut(&mut world.set);
+        let annotations = set.metadata.annotations.get_or_insert_default();
+        annotations.insert(CHANGE_CAUSE.to_owned(), cause.to_owned());
+        world.set_template(template("web:2"));
+        if image == "web:1" {
+            world.settle();
+            world.set_template(template(image));
+        }
+        let plan = world.plan();
+        let mut actions = plan.stages[0].steps[0].actions.iter();
+        let written = actions.find_map(|action| match action {
+            Action::CreateRevision { body } => {
+                Some(body.value()["metadata"]["annotations"].clone())
+            }
+            Action::RenumberRevision { annotations, .. } => Some(json!(annotations)),
+            _ => None,
+        });
+        written.unwrap()[CHANGE_CAUSE].clone()
+    };
+    assert_eq!(caused("new logo", "web:2"), "new logo");
+    assert_eq!(caused("old logo", "web:1"), "old logo");
+    assert_eq!(caused(&"x".repeat(1025), "web:2"), Value::Null);
 }

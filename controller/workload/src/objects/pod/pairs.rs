@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use berth_api::names::annotation::{
-    CONVERSION, DAEMONSET_TEMPLATE_GENERATION, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD,
+    CHANGE_CAUSE, CONVERSION, DAEMONSET_TEMPLATE_GENERATION, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD,
     MIRROR_POD, RUNTIME_CONTAINERS_META,
 };
 use serde::Deserialize;
@@ -39,7 +39,8 @@ pub(super) fn known_annotations<'de, D: Deserializer<'de>>(
 }
 
 /// Kept annotations outside of OpenKruise's domain.
-const KNOWN_ANNOTATIONS: [&str; 5] = [
+const KNOWN_ANNOTATIONS: [&str; 6] = [
+    CHANGE_CAUSE,
     "controller.kubernetes.io/pod-deletion-cost",
     INPLACE_UPDATE_STATE_OLD,
     INPLACE_UPDATE_GRACE_OLD,

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::names::annotation::CHANGE_CAUSE;
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use serde_json::{Value, json};
 
@@ -15,6 +16,9 @@ use crate::objects::resource::CONTROLLER_REVISIONS;
 use crate::plan::{Action, Body, Event, Failure, Outcome, Plan, Stage, Step, Verb, Write};
 use crate::update::revision::{self, REVISION_LABEL, Recognised, Revision};
 use berth_api::fields::condition::WorkloadStatus;
+
+/// The longest change cause that a revision gets, in bytes.
+const MAX_CHANGE_CAUSE: usize = 1024;
 
 /// The revisions of a rollout, for one decision. The templates of these two are parsed at most once
 /// and dropped with this value.
@@ -124,12 +128,17 @@ pub fn with_collisions<S: WorkloadStatus>(present: Option<&S>, collisions: i32) 
 
 /// The revisions to work with, with the step that makes an older one the newest; or the stage that
 /// writes the missing revision. A rollback does not wait for its new number, so that it starts
-/// sooner. The annotations are the ones of the newest revision.
+/// sooner. The annotations are the ones of the newest revision, which also gets the change cause.
 pub fn revisions(
     view: &WorkloadView<'_>,
     template: &Value,
     mut annotations: BTreeMap<String, String>,
 ) -> Result<(Revisions, Option<Step>), Stage> {
+    let annotations_of = view.workload.metadata.annotations.as_ref();
+    let cause = annotations_of.and_then(|all| all.get(CHANGE_CAUSE));
+    if let Some(cause) = cause.filter(|cause| cause.len() <= MAX_CHANGE_CAUSE) {
+        annotations.insert(CHANGE_CAUSE.to_owned(), cause.clone());
+    }
     let number = match recognise(view, template) {
         Recognised::Newest(updated) => return Ok((Revisions::new(view, updated), None)),
         Recognised::Older(updated, number) => {

@@ -1,125 +1,46 @@
 //! A workload in a line: its numbers, its state and what blocks it.
 
-use berth_api::names::condition;
-use berth_workload::objects::resource::{DAEMON_SETS, Resource, SIDECAR_SETS, STATEFUL_SETS};
+use berth_workload::objects::resource::{Resource, SIDECAR_SETS, STATEFUL_SETS};
 use serde_json::{Value, json};
 
+use crate::commands::get::health;
 use crate::commands::rollout::kind::RolloutKind;
 use crate::objects::{self, items, number, text};
 
 use super::actions::rollout;
-use super::routes::BROADCAST_JOBS;
 
 /// The summary of a workload.
 pub(super) fn of(resource: Resource, object: &Value) -> Value {
-    let counts = Counts::of(resource, object);
-    let blocked =
-        objects::condition(object, condition::BLOCKED).filter(|it| it["status"] == "True");
+    let state = health::state(resource.plural, object);
+    let counts = state.counts;
+    let is_deleted = object.pointer("/metadata/deletionTimestamp").is_some();
+    let word = if is_deleted {
+        "Deleting"
+    } else {
+        state.health.word()
+    };
     let field = |at: fn(RolloutKind) -> Option<&'static str>| {
         let at = rollout(resource).and_then(at)?;
         object.pointer(at)
     };
-    let paused = field(RolloutKind::paused) == Some(&json!(true));
     json!({
         "kind": resource.kind,
         "plural": resource.plural,
         "namespace": objects::namespace(object),
         "name": objects::name(object),
         "created": text(object, "/metadata/creationTimestamp"),
-        "deleting": object.pointer("/metadata/deletionTimestamp").is_some(),
+        "deleting": is_deleted,
         "generation": number(object, "/metadata/generation"),
-        "state": state(resource, object, &counts, paused, blocked.is_some()),
+        "state": word,
         "desired": counts.desired,
         "updated": counts.updated,
-        "target": counts.target,
+        "target": counts.goal,
         "ready": counts.ready,
-        "paused": paused,
+        "paused": health::is_paused(resource.plural, object),
         "partition": field(RolloutKind::partition),
         "images": images(object),
-        "blocked": blocked.map(|it| json!({"reason": it["reason"], "message": it["message"]})),
+        "blocked": state.reason.map(|reason| json!({"reason": reason, "message": state.sentence})),
     })
-}
-
-/// Numbers of pods.
-#[derive(Debug, PartialEq, Eq)]
-struct Counts {
-    desired: i64,
-    updated: i64,
-    /// How many pods the partition lets be updated.
-    target: i64,
-    ready: i64,
-}
-
-impl Counts {
-    fn of(resource: Resource, object: &Value) -> Self {
-        let status = |field: &str| number(object, &format!("/status/{field}"));
-        let (desired, updated, ready) = match resource {
-            DAEMON_SETS => (
-                status("desiredNumberScheduled"),
-                status("updatedNumberScheduled"),
-                status("numberReady"),
-            ),
-            SIDECAR_SETS => (
-                status("matchedPods"),
-                status("updatedPods"),
-                status("readyPods"),
-            ),
-            BROADCAST_JOBS => {
-                let ended = status("succeeded") + status("failed");
-                (status("desired"), ended, status("succeeded"))
-            }
-            _ => (
-                // The apiserver writes the default.
-                object
-                    .pointer("/spec/replicas")
-                    .and_then(Value::as_i64)
-                    .unwrap_or(1),
-                status("updatedReplicas"),
-                status("readyReplicas"),
-            ),
-        };
-        let kept = rollout(resource).and_then(|kind| kind.kept_of(object).ok());
-        let kept = kept.unwrap_or_default();
-        Self {
-            desired,
-            updated,
-            target: (desired - kept).clamp(0, desired.max(0)),
-            ready,
-        }
-    }
-}
-
-fn state(
-    resource: Resource,
-    object: &Value,
-    counts: &Counts,
-    paused: bool,
-    blocked: bool,
-) -> &'static str {
-    let observed = number(object, "/status/observedGeneration");
-    // The status of a BroadcastJob does not say which generation it is of.
-    let is_old = resource != BROADCAST_JOBS && observed < number(object, "/metadata/generation");
-    let Counts {
-        desired,
-        updated,
-        target,
-        ready,
-    } = *counts;
-    match () {
-        () if object.pointer("/metadata/deletionTimestamp").is_some() => "Deleting",
-        () if blocked => "Blocked",
-        () if resource == BROADCAST_JOBS => match text(object, "/status/phase") {
-            "completed" => "Complete",
-            "failed" => "Failed",
-            "paused" => "Paused",
-            _ => "Progressing",
-        },
-        () if is_old => "Progressing",
-        () if paused && updated < target => "Paused",
-        () if updated < target || ready < desired => "Progressing",
-        () if target < desired && updated < desired => "AtPartition",
-        () => "Healthy",
-    }
 }
 
 /// The images of a workload's template, each once.

@@ -28,7 +28,7 @@ pub fn header(
     let word = state.health.word();
     // The whole sentence is in the line Blocked.
     let status = match state.health {
-        Health::Blocked => format!("{symbol} {}", state.short),
+        Health::Blocked => format!("{symbol} {}", state.short()),
         _ => format!("{symbol} {word}: {}", state.sentence),
     };
     lines.push(("Status", status));

@@ -61,12 +61,22 @@ pub struct Counts {
 pub struct State {
     /// The word.
     pub health: Health,
-    /// The word with its reason, for a table.
-    pub short: String,
+    /// The reason of a blocked workload.
+    pub reason: Option<String>,
     /// The sentence.
     pub sentence: String,
     /// The pods.
     pub counts: Counts,
+}
+
+impl State {
+    /// The word with its reason, for a table.
+    pub fn short(&self) -> String {
+        match &self.reason {
+            Some(reason) => format!("{}: {reason}", self.health.word()),
+            None => self.health.word().to_owned(),
+        }
+    }
 }
 
 /// The JSON pointer to the limits of the rollout.
@@ -92,13 +102,9 @@ pub fn is_paused(plural: &str, object: &Value) -> bool {
 pub fn state(plural: &str, object: &Value) -> State {
     let counts = counts(plural, object);
     let (health, reason, sentence) = judge(plural, object, counts);
-    let short = match reason {
-        Some(reason) => format!("{}: {reason}", health.word()),
-        None => health.word().to_owned(),
-    };
     State {
         health,
-        short,
+        reason,
         sentence,
         counts,
     }
@@ -162,9 +168,12 @@ fn judge(plural: &str, object: &Value, counts: Counts) -> Judged {
         return job(object, counts);
     }
     let Counts {
-        desired, updated, ..
+        desired,
+        updated,
+        goal,
+        ..
     } = counts;
-    if is_paused(plural, object) {
+    if updated < goal && is_paused(plural, object) {
         let sentence = format!("{updated} of {desired} pods are updated");
         return (Health::Paused, None, sentence);
     }

@@ -113,7 +113,7 @@ pub fn row(resource: Resource, object: &Value, now: Timestamp) -> Vec<String> {
         counts.updated.to_string(),
         counts.ready.to_string(),
         counts.desired.to_string(),
-        state.short,
+        state.short(),
         age_of(text(object, "/metadata/creationTimestamp"), now),
     ]
 }

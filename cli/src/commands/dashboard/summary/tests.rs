@@ -13,34 +13,28 @@ fn cloneset(strategy: Value, status: Value) -> Value {
 }
 
 fn status(updated: i64, ready: i64) -> Value {
-    json!({"observedGeneration": 3, "updatedReplicas": updated, "readyReplicas": ready})
+    json!({"observedGeneration": 3, "replicas": 6, "updatedReplicas": updated,
+           "readyReplicas": ready, "availableReplicas": ready})
 }
 
 #[test]
-fn state_follows_from_numbers_and_conditions() {
+fn state_is_that_of_get_or_deleting() {
+    let summary = |object: &Value| of(CLONE_SETS, object);
     let mut blocked = status(2, 5);
     blocked["conditions"] =
         json!([{"type": "Blocked", "status": "True", "reason": "R", "message": "M"}]);
-    let mut old = status(6, 6);
-    old["observedGeneration"] = json!(2);
-    let cases = [
-        (json!({}), status(6, 6), "Healthy"),
-        (json!({}), status(2, 6), "Progressing"),
-        (json!({}), status(6, 5), "Progressing"),
-        (json!({}), old, "Progressing"),
-        (json!({}), json!({}), "Progressing"),
-        (json!({"paused": true}), status(2, 6), "Paused"),
-        (json!({"paused": true}), status(6, 6), "Healthy"),
-        (json!({"partition": 4}), status(2, 6), "AtPartition"),
-        (json!({"partition": "50%"}), status(3, 6), "AtPartition"),
-        (json!({"partition": "50%"}), status(2, 6), "Progressing"),
-        (json!({"partition": 4}), status(6, 6), "Healthy"),
-        (json!({}), blocked, "Blocked"),
-    ];
-    for (strategy, status, expected) in cases {
-        let summary = of(CLONE_SETS, &cloneset(strategy.clone(), status.clone()));
-        assert_eq!(summary["state"], expected, "{strategy} {status}");
-    }
+    let mut set = cloneset(json!({"partition": 4}), blocked);
+    assert_eq!(summary(&set)["state"], "Blocked");
+    assert_eq!(
+        summary(&set)["blocked"],
+        json!({"reason": "R", "message": "M"})
+    );
+    set["metadata"]["deletionTimestamp"] = json!("2026-12-01T00:00:00Z");
+    assert_eq!(summary(&set)["state"], "Deleting");
+    let at_partition = summary(&cloneset(json!({"partition": 4}), status(2, 6)));
+    assert_eq!(at_partition["state"], "AtPartition");
+    assert_eq!(at_partition["target"], 2);
+    assert_eq!(at_partition["blocked"], Value::Null);
 }
 
 #[test]
@@ -55,26 +49,4 @@ fn summary_has_each_image_once() {
         images(&json!({"spec": {"containers": [{"image": "side:1"}]}})),
         ["side:1"]
     );
-}
-
-#[test]
-fn numbers_come_from_the_fields_of_the_kind() {
-    let nodes = json!({"status": {
-        "desiredNumberScheduled": 3, "updatedNumberScheduled": 1, "numberReady": 2,
-    }});
-    let counts = |desired, updated, target, ready| Counts {
-        desired,
-        updated,
-        target,
-        ready,
-    };
-    assert_eq!(Counts::of(DAEMON_SETS, &nodes), counts(3, 1, 3, 2));
-    let sidecars = json!({
-        "spec": {"updateStrategy": {"partition": 1}},
-        "status": {"matchedPods": 4, "updatedPods": 2, "readyPods": 4},
-    });
-    assert_eq!(Counts::of(SIDECAR_SETS, &sidecars), counts(4, 2, 3, 4));
-    let job = json!({"status": {"desired": 3, "succeeded": 1, "failed": 1}});
-    assert_eq!(Counts::of(BROADCAST_JOBS, &job), counts(3, 2, 3, 1));
-    assert_eq!(Counts::of(CLONE_SETS, &json!({})), counts(1, 0, 1, 0));
 }

@@ -31,6 +31,7 @@ fn state_of_clone_sets() {
         (json!({"partition": "99%"}), (1, 6, 6), Health::AtPartition),
         (json!({"partition": "99%"}), (0, 6, 6), Health::Progressing),
         (json!({"paused": true}), (2, 6, 6), Health::Paused),
+        (json!({"paused": true}), (6, 6, 6), Health::Healthy),
         (json!({"partition": "x"}), (6, 6, 6), Health::Healthy),
     ];
     for (rolling, counts, health) in table {
@@ -68,7 +69,7 @@ fn blocked_comes_first() {
         {"type": "Blocked", "status": "True", "reason": "ImageUnavailable", "message": "m"}]);
     let got = state("clonesets", &set);
     assert_eq!(
-        (got.health, &*got.short),
+        (got.health, &*got.short()),
         (Health::Blocked, "Blocked: ImageUnavailable")
     );
     set["status"]["conditions"] = json!([
@@ -77,7 +78,7 @@ fn blocked_comes_first() {
     set["status"]["conditions"] = json!([
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"}]);
     assert_eq!(
-        state("clonesets", &set).short,
+        state("clonesets", &set).short(),
         "Blocked: ProgressDeadlineExceeded"
     );
 }

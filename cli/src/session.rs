@@ -4,6 +4,7 @@ use anyhow::{Context, bail};
 use berth_api::name::Name;
 use berth_controller::settings::published::{self, Published};
 use berth_workload::objects::resource::Resource;
+use http::header::{HeaderValue, USER_AGENT};
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -14,6 +15,8 @@ use crate::exit::{WrongUsage, is_forbidden, is_not_found};
 use crate::flags::Global;
 use crate::kinds::NamedKind;
 
+/// The name of this program in audit logs.
+const AGENT: &str = concat!("kubectl-berth/", env!("CARGO_PKG_VERSION"));
 /// The most objects of one page of a list.
 const PAGE: u32 = 500;
 
@@ -45,6 +48,8 @@ impl Session {
             config.auth_info.impersonate_groups = Some(global.as_group.clone());
         }
         config.connect_timeout = Some(global.request_timeout);
+        let agent = HeaderValue::from_static(AGENT);
+        config.headers.push((USER_AGENT, agent));
         let namespace = match &global.namespace {
             Some(namespace) => namespace.clone(),
             None => config.default_namespace.clone(),

@@ -8,12 +8,16 @@ use berth_daemon::metrics::Metrics;
 use berth_daemon::runtime::cni;
 use berth_daemon::{agent, http};
 use clap::Parser;
+use hyper::header::{HeaderValue, USER_AGENT};
 use kube::{Api, Client};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+/// The name of this program in audit logs.
+const AGENT: &str = concat!("berth-daemon/", env!("CARGO_PKG_VERSION"));
 
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
@@ -42,10 +46,15 @@ fn log_to_stderr(flags: &Flags) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn client() -> anyhow::Result<Client> {
+    let mut config = kube::Config::infer().await?;
+    let agent = HeaderValue::from_static(AGENT);
+    config.headers.push((USER_AGENT, agent));
+    Ok(Client::try_from(config)?)
+}
+
 async fn run(flags: Flags) -> anyhow::Result<()> {
-    let client = Client::try_default()
-        .await
-        .context("no way to the apiserver")?;
+    let client = client().await.context("no way to the apiserver")?;
     let listener = berth_http::bind(flags.http_address)
         .await
         .with_context(|| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::world::Case;
 
-const USER: &str = "team-member";
+const MEMBER: &str = "member";
 
 /// What a command must print: on standard output, or as its error.
 enum Says {
@@ -67,15 +67,33 @@ const DAY: [(&str, Says); 27] = [
     ),
 ];
 
-pub(crate) async fn team_member_uses_each_command(case: &Case) -> Result<()> {
-    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+/// A kubeconfig with nothing but the member's token, so that each request is the member's.
+async fn join(case: &Case) -> Result<String> {
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": MEMBER}});
+    case.create(&account).await?;
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "team"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
+        "subjects": [{"kind": "ServiceAccount", "name": MEMBER, "namespace": case.namespace}],
     });
     case.create(&binding).await?;
+    let token = ["create", "token", MEMBER, "-n", &case.namespace];
+    let token = case.kubectl(&token).await?;
+    let config = case.kubectl(&["config", "view", "--raw", "-o", "json"]);
+    let mut config: Value = serde_json::from_str(&config.await?)?;
+    for user in config["users"].as_array_mut().into_iter().flatten() {
+        user["user"] = json!({"token": token.trim()});
+    }
+    let path = std::env::temp_dir().join(format!("{}.kubeconfig", case.namespace));
+    std::fs::write(&path, config.to_string())?;
+    Ok(path.display().to_string())
+}
+
+pub(crate) async fn team_member_uses_each_command(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    let kubeconfig = join(case).await?;
     let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1});
     case.clone_set("web", 3, &one, rolling).await?;
     let budget = json!({
@@ -98,7 +116,7 @@ pub(crate) async fn team_member_uses_each_command(case: &Case) -> Result<()> {
         if !words.contains(&"-n") {
             words.splice(1..1, ["-n", &case.namespace]);
         }
-        words.splice(1..1, ["--as", USER]);
+        words.splice(1..1, ["--kubeconfig", &kubeconfig]);
         let printed = case.plugin(&words).await;
         match (says, printed) {
             (Done(part), Ok(text)) => ensure!(text.contains(part), "{given}: {text}"),
@@ -109,5 +127,6 @@ pub(crate) async fn team_member_uses_each_command(case: &Case) -> Result<()> {
             (_, other) => anyhow::bail!("{given}: {other:?}"),
         }
     }
+    std::fs::remove_file(&kubeconfig)?;
     Ok(())
 }

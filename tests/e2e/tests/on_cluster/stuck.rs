@@ -197,12 +197,7 @@ pub(crate) async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str
             .is_some_and(|second| second.starts_with(&line))
     };
     println!("{}", case.explained(name, "text", told).await?);
-    let object = format!("clone/{name}");
-    let tree = case
-        .plugin(&["get", &object, "-n", &case.namespace])
-        .await?;
-    ensure!(tree.contains(reason), "{name}: {reason} is not in\n{tree}");
-    Ok(())
+    case.shown("clone", name, reason).await
 }
 
 pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Result<()> {

@@ -395,6 +395,10 @@ async fn is_told(case: &Case, kind: &str, name: &str, reason: &str, words: &[&st
     case.explained_of(&plain, name, "text", |text| {
         text.contains(reason) && text.contains(&head)
     })
-    .await
-    .map(drop)
+    .await?;
+    match kind {
+        kind::DAEMON_SET => case.shown("ads", name, reason).await,
+        kind::BROADCAST_JOB => case.shown("bcj", name, reason).await,
+        _ => Ok(()),
+    }
 }

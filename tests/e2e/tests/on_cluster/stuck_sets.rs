@@ -515,6 +515,6 @@ async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str]) -> Resul
     case.explained_of("statefulset", name, "text", |text| {
         text.contains(reason) && text.contains(&head)
     })
-    .await
-    .map(|_| ())
+    .await?;
+    case.shown("asts", name, reason).await
 }

@@ -428,6 +428,17 @@ impl Case {
         }
     }
 
+    /// The tree of `get` has this part.
+    pub(crate) async fn shown(&self, kind: &str, name: &str, part: &str) -> Result<()> {
+        let command = ["get", kind, name, "-n", &self.namespace];
+        let tree = self.plugin(&command).await?;
+        ensure!(
+            tree.contains(part),
+            "{kind} {name}: {part:?} is not in\n{tree}"
+        );
+        Ok(())
+    }
+
     /// Begins to send HTTP requests to all pods of a CloneSet.
     pub(crate) async fn ask(&self, name: &str, watch: &Arc<PodWatch>) -> Result<Asker> {
         self.create(&objects::service(name)).await?;

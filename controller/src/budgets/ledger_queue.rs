@@ -5,11 +5,14 @@ pub(in crate::budgets) mod queued;
 pub(in crate::budgets) mod queues;
 pub(in crate::budgets) mod recent_reservations;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailableBudgetStatus};
+use berth_api::v1beta1::podunavailablebudget::{
+    DeploymentReference, PodUnavailableBudgetStatus, ProtectedOperation,
+};
 use berth_runtime::client;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::judge::Decision;
@@ -121,13 +124,14 @@ impl PodBudgets {
                 },
             };
             let holds = self.holds(&budget);
+            let all = self.as_of_now(all, &holds).await?;
             let as_seen = |queued: &QueuedRequest| {
                 let mut request = as_seen(queued, &holds);
                 let is_dated_now = || is_dated(&budget.account(), &request, Timestamp::now());
                 request.is_again = self.ledgers.recent.has(key, &request, is_dated_now);
                 (request, queued.is_dry_run)
             };
-            let requests: Vec<_> = all.iter().map(as_seen).collect();
+            let requests: Vec<_> = all.iter().map(|queued| as_seen(queued)).collect();
             // A pod that does not serve may go without a reservation, and therefore without a
             // second read of the members.
             let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
@@ -165,6 +169,27 @@ impl PodBudgets {
             is_live = false;
         }
         Err(NotYet("of a ledger that many write"))
+    }
+
+    /// The requests, with pods to evict that were out of service as the apiserver has them now: the
+    /// numbers that the budget was read with may count such a pod, which serves again. Other
+    /// requests are carried out only on the version of the pod that they show.
+    async fn as_of_now<'a>(
+        &self,
+        all: &'a [QueuedRequest],
+        holds: &Holds,
+    ) -> Result<Vec<Cow<'a, QueuedRequest>>, NotYet> {
+        let mut now = Vec::with_capacity(all.len());
+        for queued in all {
+            let is_down = !as_seen(queued, holds).is_available;
+            let is_eviction = queued.request.operation == ProtectedOperation::Evict;
+            now.push(if is_eviction && is_down && self.parts.copies.is_none() {
+                Cow::Owned(self.read_again(queued).await?)
+            } else {
+                Cow::Borrowed(queued)
+            });
+        }
+        Ok(now)
     }
 
     /// Reads a budget and its members again after the reservation of a request was written; `Some`

@@ -15,6 +15,7 @@ use crate::budgets::ledger_queue::queues::Queues;
 pub(in crate::budgets) type Answer = Result<(Decision, Request), NotYet>;
 
 /// A request for a pod.
+#[derive(Clone)]
 pub(in crate::budgets) struct QueuedRequest {
     pub(in crate::budgets) request: Request,
     pub(in crate::budgets) pod: Arc<Pod>,

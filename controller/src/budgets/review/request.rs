@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::budgets::ledger_queue::queued::QueuedRequest;
 use crate::budgets::review::disruption::{is_as_shown, is_meant, operation, serves};
 use crate::budgets::{BudgetStores, PodBudgets};
 
@@ -101,6 +102,35 @@ impl PodBudgets {
             is_repair: false,
             passes: false,
         })
+    }
+
+    /// The request by the pod as the apiserver has it now. A pod that is gone stays as it was.
+    ///
+    /// # Errors
+    /// The apiserver did not answer.
+    pub(in crate::budgets) async fn read_again(
+        &self,
+        queued: &QueuedRequest,
+    ) -> Result<QueuedRequest, NotYet> {
+        let (mut queued, metadata) = (queued.clone(), &queued.pod.metadata);
+        let (Some(stores), Ok(path)) = (
+            self.parts.stores.as_ref(),
+            PODS.path(&metadata.namespace, &metadata.name),
+        ) else {
+            return Ok(queued);
+        };
+        let text = match client::get::<Box<RawValue>>(&self.parts.client, &path).await {
+            Ok(text) => text,
+            Err(failed) if failed.is_not_found() => return Ok(queued),
+            Err(_) => return Err(NotYet("pods")),
+        };
+        if let Ok(pod) = Pod::read(text.get())
+            && pod.metadata.uid == metadata.uid
+        {
+            queued.request.is_available = self.serves(stores, &pod).await?;
+            queued.pod = Arc::new(pod);
+        }
+        Ok(queued)
     }
 
     /// Whether a pod serves. A pod on a node that does not exist does not count and may go. Only

@@ -1,6 +1,6 @@
 //! A replica whose stores are behind, on a real apiserver. Needs root, as `berth-cluster` does.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use berth_cluster::{Cluster, Options};
 use berth_runtime::events::Owner;
 use berth_webhook::pods::{Change, Disruption};
@@ -355,6 +355,38 @@ async fn play_forged(client: &Client, replica: &Replica) -> Result<()> {
     Ok(())
 }
 
+/// A pod that was out of service when its eviction was read, and that the budget has counted as
+/// available since, takes one from the budget.
+async fn play_recovered(client: &Client, replica: &Replica) -> Result<()> {
+    make_budget(client, "recovered", json!({})).await?;
+    replica.look("recovered").await?;
+    let path = "/api/v1/namespaces/recovered/pods/a";
+    let mut shown = request(client, "GET", path, &Value::Null).await?;
+    shown["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    let pod = Pod::read(&shown.to_string()).map_err(anyhow::Error::msg)?;
+    let pod = Arc::new(pod);
+    let (stores, user) = (replica.budgets.parts.stores.as_ref(), "me".to_owned());
+    let stores = stores.context("no stores")?;
+    let asked = replica
+        .budgets
+        .request(stores, &pod, ProtectedOperation::Evict, user)
+        .await?;
+    ensure!(!asked.is_available, "the pod was out of service");
+    let key = BudgetKey {
+        resource: POD_UNAVAILABLE_BUDGETS,
+        key: Key::new("recovered", "web"),
+    };
+    let reserved = replica.budgets.reserve_one(&key, &pod, asked, false);
+    let (decision, request_now) = reserved.await?;
+    ensure!(request_now.is_available, "{decision:?}");
+    let budget = format!("{}/web", budgets_of("recovered"));
+    let status = request(client, "GET", &budget, &Value::Null).await?["status"].clone();
+    ensure!(status["unavailableAllowed"] == 0, "{status}");
+    let refused = replica.deletes("recovered", "b").await?;
+    ensure!(refused.is_some(), "the budget is used up");
+    Ok(())
+}
+
 async fn play(cluster: &Cluster) -> Result<()> {
     let client = real_apiserver::connect(cluster).await?;
     request(
@@ -364,7 +396,14 @@ async fn play(cluster: &Cluster) -> Result<()> {
         &json!({"metadata": {"name": NODE}}),
     )
     .await?;
-    for namespace in ["new", "changed", "native", "explained", "forged"] {
+    for namespace in [
+        "new",
+        "changed",
+        "native",
+        "explained",
+        "forged",
+        "recovered",
+    ] {
         request(
             &client,
             "POST",
@@ -385,6 +424,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
     for pod in ["a", "b"] {
         make_pod(&client, "explained", pod).await?;
         make_pod(&client, "forged", pod).await?;
+        make_pod(&client, "recovered", pod).await?;
     }
     play_explained(&client).await?;
     let replica = Replica::new(client.clone());
@@ -445,6 +485,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
         "it holds the pod now, and the change is not counted yet"
     );
     play_forged(&client, &replica).await?;
+    play_recovered(&client, &replica).await?;
     play_natives(&client, &replica).await
 }
 

@@ -13,6 +13,7 @@ use crate::settings::gates;
 use crate::settings::published::Published;
 use crate::start::resize;
 use crate::stores::reads::Namespaces;
+pub use crate::stores::unread::NoPlan;
 
 /// The object to explain.
 #[derive(Debug, Clone, Copy)]

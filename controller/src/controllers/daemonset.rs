@@ -28,6 +28,7 @@ impl Controlled for DaemonSetOwner {
     const NAME: &'static str = "daemonset";
     const REPORTS_OVERLAP: bool = true;
     const READS_NODES: bool = true;
+    const NEEDS_NODES: bool = true;
     type Own = ();
 
     fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, ()) {

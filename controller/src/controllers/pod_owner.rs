@@ -55,6 +55,8 @@ pub(crate) trait Controlled:
     const REPORTS_OVERLAP: bool;
     /// Whether a decision reads nodes for other reasons than to spread pods.
     const READS_NODES: bool;
+    /// Whether its pods follow from the nodes, so that there is no plan without them.
+    const NEEDS_NODES: bool = false;
     /// The stores that only this kind reads.
     type Own: Send + Sync + 'static;
 
@@ -236,7 +238,7 @@ async fn round<K: Controlled>(
 
 impl<K: Controlled> Explains for PodOwnerController<K> {
     type Object = K::Object;
-    const NEEDS_NODES: bool = K::READS_NODES;
+    const NEEDS_NODES: bool = K::NEEDS_NODES;
 
     fn reads_nodes(&self) -> bool {
         let is_spread = |set: &Arc<Watched<K::Object>>| {

@@ -205,7 +205,7 @@ impl Look<'_> {
                 || (one.resource == NODES && C::NEEDS_NODES)
         };
         if let Some(needed) = unread.iter().find(is_needed) {
-            bail!("{}{}", needed.message, needed.remedy());
+            return Err(needed.no_plan().into());
         }
         let explained = controller.explain(self, &budgets).await?;
         Ok(Explained {

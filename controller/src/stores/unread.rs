@@ -5,6 +5,18 @@ use std::fmt;
 use berth_runtime::{Resource, object};
 use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 
+/// The client may not read what a plan needs. The text names the right, and the role that grants it.
+#[derive(Debug)]
+pub struct NoPlan(String);
+
+impl fmt::Display for NoPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoPlan {}
+
 /// A resource that the client may not read.
 pub(crate) struct Unread {
     pub(crate) resource: Resource,
@@ -13,6 +25,11 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
+    /// The error that ends the making of a plan.
+    pub(crate) fn no_plan(&self) -> NoPlan {
+        NoPlan(format!("{}{}", self.message, self.remedy()))
+    }
+
     /// The role that grants the right, as the end of a sentence.
     pub(crate) fn remedy(&self) -> &'static str {
         if !self.resource.namespaced || self.resource == POD_DISRUPTION_BUDGETS {

@@ -89,7 +89,7 @@ fn is_same(reported: Blocked<'_>, cause: &Cause) -> bool {
             .collect::<String>()
     };
     // A cause that counts only if it was named before keeps its message when other pods are out of
-    // service.
+    // service, and its details, which it does not know.
     let own = |message| {
         if cause.only_if_reported {
             without_others(message)
@@ -106,7 +106,7 @@ fn is_same(reported: Blocked<'_>, cause: &Cause) -> bool {
     );
     reported.reason == cause.reason
         && head(reported.message) == head(new)
-        && words(reported.message) == words(new)
+        && (cause.only_if_reported || words(reported.message) == words(new))
 }
 
 fn without_others(message: &str) -> &str {

@@ -121,10 +121,8 @@ pub(super) fn container(
     if let Some(waiting) = &status.state.waiting
         && NO_IMAGE.contains(&&*waiting.reason)
     {
-        let what = format!(
-            "the image {image:?} of {kind} {name} cannot be had; the node{DETAIL}{}",
-            pull_error(&waiting.reason, &waiting.message, image)
-        );
+        let error = pull_error(&waiting.reason, &waiting.message, image);
+        let what = no_image((kind, name), image) + &error;
         let remedy = image_remedy(pod, (list, name), &waiting.reason, &what);
         return Some(Fault {
             reason: "ImageUnavailable",
@@ -147,7 +145,17 @@ pub(super) fn container(
         .state
         .waiting
         .as_ref()
-        .is_some_and(|waiting| &*waiting.reason == "CrashLoopBackOff");
+        .is_some_and(|waiting| waiting.is_back_off());
+    if stale && backing_off {
+        // The kubelet tries the new image between two back-offs of the container that the update
+        // stopped, and reports the missing image only at that time.
+        return Some(Fault {
+            reason: "ImageUnavailable",
+            what: no_image((kind, name), image),
+            remedy: String::new(),
+            only_if_reported: true,
+        });
+    }
     let ended = status
         .state
         .terminated
@@ -171,6 +179,11 @@ pub(super) fn container(
         remedy,
         only_if_reported: !is_down,
     })
+}
+
+/// The beginning of the message about a missing image.
+fn no_image((kind, name): (&str, &str), image: &str) -> String {
+    format!("the image {image:?} of {kind} {name} cannot be had; the node{DETAIL}")
 }
 
 /// Whether a container has just ended that its kubelet will start again after a back-off.

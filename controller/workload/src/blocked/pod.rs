@@ -214,7 +214,7 @@ fn unscheduled(view: &WorkloadView<'_>, pod: &Pod) -> Cause {
                     commands::describe_all("pvc", &pod.metadata.namespace)
                 )
             } else {
-                "ask for less in spec.template.spec, or make room".to_owned()
+                unscheduled_remedy(&condition.message)
             },
         ),
         None => (
@@ -227,6 +227,28 @@ fn unscheduled(view: &WorkloadView<'_>, pod: &Pod) -> Cause {
         sentence(view, pod, &what, &remedy),
         since,
     )
+}
+
+/// The remedy for a pod that no node suits, by the scheduler's reasons.
+fn unscheduled_remedy(said: &str) -> String {
+    let fields = [
+        ("node affinity/selector", "nodeSelector or affinity"),
+        ("untolerated taint", "tolerations"),
+        ("topology spread", "topologySpreadConstraints"),
+        ("affinity rules", "affinity"),
+    ];
+    let fields: Vec<_> = fields
+        .iter()
+        .filter(|(reason, _)| said.contains(reason))
+        .map(|(_, field)| format!("correct spec.template.spec.{field}"))
+        .collect();
+    let is_short = said.contains("Insufficient") || said.contains("Too many pods");
+    let room = "ask for less in spec.template.spec, or make room".to_owned();
+    let all = (is_short || fields.is_empty()).then_some(room);
+    all.into_iter()
+        .chain(fields)
+        .collect::<Vec<_>>()
+        .join(", or ")
 }
 
 /// A container that crashes without a readiness probe is ready between crashes, so that the cause
@@ -364,11 +386,16 @@ fn unproven(view: &WorkloadView<'_>, pod: &Pod) -> Option<Cause> {
         }
         UpdateDecision::Wait(why) => {
             let what = format!("its update is not done{since}: {why}");
-            (
-                "UpdateNotDone",
-                what,
-                "see the pod's events, and whether the node is up",
-            )
+            let backs_off = states(pod).any(|(status, _)| {
+                let waiting = status.state.waiting.as_ref();
+                waiting.is_some_and(|waiting| waiting.is_back_off())
+            });
+            let remedy = if backs_off {
+                "it starts by itself, and the pod's events say if its image cannot be had"
+            } else {
+                "see the pod's events, and whether the node is up"
+            };
+            ("UpdateNotDone", what, remedy)
         }
     };
     Some(lasting(

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::cause::{self, Cause, DETAIL, Grade, NAMED, without_names};
-use crate::objects::pod::Metadata;
+use crate::objects::pod::{Metadata, Pod};
 use crate::objects::resource::{CLAIMS, IMAGE_PULL_JOBS, PODS};
 use crate::plan::{Action, Failure, Plan, Verb, Write};
 use crate::update::inplace::resize;
@@ -25,6 +25,16 @@ struct Words {
     remedy: String,
 }
 
+/// The reason of pods that a ResourceQuota does not allow.
+const QUOTA: &str = "QuotaExceeded";
+
+/// Whether a pod is being deleted, and its grace period is not over.
+fn is_ending(pod: &Pod, now: Timestamp) -> bool {
+    pod.metadata
+        .deletion_timestamp
+        .is_some_and(|due| now < due)
+}
+
 /// The causes of failed writes: one for all objects with the same answer.
 pub(super) fn causes(
     view: &WorkloadView<'_>,
@@ -38,6 +48,10 @@ pub(super) fn causes(
         let Some(words) = words(view, plan, failure) else {
             continue;
         };
+        // Pods count in a ResourceQuota until they are gone.
+        if words.reason == QUOTA && view.pods.iter().any(|pod| is_ending(pod, now)) {
+            continue;
+        }
         let (object, answer) = match failure.write.verb {
             // The controller uses another name for each try, so that a user would not find a pod of
             // this name.
@@ -124,9 +138,9 @@ fn words(view: &WorkloadView<'_>, plan: &Plan, failure: &Failure) -> Option<Word
         ),
         Verb::Resize => words("UpdateRefused", "be resized", OF_TEMPLATE),
         _ if quota => words(
-            "QuotaExceeded",
+            QUOTA,
             "be created",
-            "raise the ResourceQuota, or ask for less",
+            "raise the ResourceQuota, or ask for less in spec.replicas or spec.template.spec",
         ),
         Verb::Create if failure.write.resource == CLAIMS => words(
             "CreateRefused",

@@ -305,7 +305,18 @@ fn cases() -> Vec<Case> {
             json!({}),
             60,
             "PodUnschedulable",
-            &["3 Insufficient cpu"],
+            &[
+                "3 Insufficient cpu",
+                "; ask for less in spec.template.spec, or make room",
+            ],
+        ),
+        (
+            "no node with the labels",
+            json!({"spec": {"nodeName": ""}, "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", "lastTransitionTime": BEGAN}]}}),
+            json!({}),
+            60,
+            "PodUnschedulable",
+            &["selector.; correct spec.template.spec.nodeSelector or affinity"],
         ),
         (
             "no scheduler",
@@ -408,6 +419,59 @@ fn every_cause_is_reported_with_pod_and_remedy() {
             "{what}: {missing:?} not in {}",
             told.message
         );
+    }
+}
+
+#[test]
+fn missing_image_stays_during_back_offs() {
+    let revision = snapshot(&json!({}), &json!({})).revisions[0]
+        .metadata
+        .name
+        .clone();
+    let updated = |waiting: Value| {
+        let state = json!({
+            "revision": revision, "updateTimestamp": BEGAN, "updateImages": true,
+            "lastContainerStatuses": {"main": {"berthContainerID": "1", "berthImage": "web:0"}},
+        });
+        let mut pod = container(json!({"state": {"waiting": waiting}, "image": "web:0"}));
+        pod["metadata"] = json!({
+            "annotations": {"apps.kruise.io/inplace-update-state": state.to_string()},
+            "labels": {"lifecycle.apps.kruise.io/state": "Updating"},
+        });
+        let gate = "InPlaceUpdateReady";
+        pod["spec"] = json!({"readinessGates": [{"conditionType": gate}]});
+        pod["status"]["observedGeneration"] = json!(1);
+        pod["status"]["conditions"] = json!([
+            {"type": "Ready", "status": "False", "lastTransitionTime": BEGAN},
+            {"type": gate, "status": "False", "lastTransitionTime": BEGAN},
+        ]);
+        pod
+    };
+    let missing = updated(json!({"reason": "ErrImagePull", "message": "web:1: not found"}));
+    let back_off = updated(json!({
+        "reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container=main",
+    }));
+    let mut set = snapshot(&missing, &json!({}));
+    let first = told(&mut set, &Outcome::default(), 0);
+    assert_eq!(
+        first.as_ref().map(|told| &*told.reason),
+        Some("ImageUnavailable")
+    );
+    set = Snapshot {
+        set: set.set,
+        ..snapshot(&back_off, &json!({}))
+    };
+    assert_eq!(told(&mut set, &Outcome::default(), 90), first);
+    // Without the earlier report it is not known whether the image is there.
+    let mut set = snapshot(&back_off, &json!({}));
+    assert_eq!(told(&mut set, &Outcome::default(), 0), None);
+    let later = told(&mut set, &Outcome::default(), 60).unwrap();
+    assert_eq!(later.reason, "UpdateNotDone");
+    for words in [
+        "starts it again after its back-off 40s;",
+        "it starts by itself",
+    ] {
+        assert!(later.message.contains(words), "{}", later.message);
     }
 }
 

@@ -84,6 +84,13 @@ pub struct ContainerWaiting {
     pub message: Box<str>,
 }
 
+impl ContainerWaiting {
+    /// Whether its kubelet waits before it starts the container again.
+    pub fn is_back_off(&self) -> bool {
+        &*self.reason == "CrashLoopBackOff"
+    }
+}
+
 /// How a container ended.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -197,6 +197,14 @@ fn is_reported(node: &NodeFacts, status: &ContainerStatus) -> bool {
 fn not_yet(status: &ContainerStatus, wanted: &str, before: &str) -> String {
     let name = &status.name;
     match &status.state.waiting {
+        Some(waiting) if waiting.is_back_off() => {
+            let back_off = waiting.message.split(" restarting").next();
+            let back_off = back_off.filter(|text| text.starts_with("back-off"));
+            format!(
+                "container {name} waits to run {wanted}: the kubelet starts it again after its {}",
+                back_off.unwrap_or("back-off")
+            )
+        }
         Some(waiting) => format!("container {name} waits to run {wanted}: {}", waiting.reason),
         None => format!("container {name} still runs {before}, not {wanted}"),
     }

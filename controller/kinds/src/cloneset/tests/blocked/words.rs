@@ -169,6 +169,32 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
 }
 
 #[test]
+fn quota_waits_for_pods_that_are_ending() {
+    for (due, reported) in [
+        ("2026-01-01T00:00:30Z", false),
+        ("2025-12-31T23:59:00Z", true),
+    ] {
+        let ending = json!({"metadata": {"deletionTimestamp": due}});
+        let mut set = snapshot(&ending, &json!({}));
+        let failure = Failure {
+            write: Write::of(Verb::Create, PODS),
+            namespace: "default".to_owned(),
+            object: "web-b".to_owned(),
+            message: "forbidden: exceeded quota: few".to_owned(),
+            code: 403,
+            permanent: true,
+            outdated: false,
+            taken: false,
+            infeasible: false,
+        };
+        let failures = vec![failure];
+        let told = told(&mut set, &Outcome { failures }, 0);
+        let is_quota = told.is_some_and(|told| told.reason == "QuotaExceeded");
+        assert_eq!(is_quota, reported, "{due}");
+    }
+}
+
+#[test]
 fn new_cause_changes_message_and_keeps_start_time() {
     // The first cause, the next cause, and whether the condition changes.
     let table = [

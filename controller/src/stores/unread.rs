@@ -5,7 +5,8 @@ use std::fmt;
 use berth_runtime::{Resource, object};
 use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 
-/// The client may not read what a plan needs. The text names the right, and the role that grants it.
+/// The client may not read what a plan needs. The text names the right, and the role that grants
+/// it.
 #[derive(Debug)]
 pub struct NoPlan(String);
 

@@ -18,6 +18,7 @@ mod pod;
 mod refused;
 mod sidecar;
 mod unavailable;
+mod unscheduled;
 
 use std::sync::Arc;
 

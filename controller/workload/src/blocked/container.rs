@@ -146,37 +146,46 @@ pub(super) fn container(
         .waiting
         .as_ref()
         .is_some_and(|waiting| waiting.is_back_off());
-    if stale && backing_off {
+    if stale {
         // The kubelet tries the new image between two back-offs of the container that the update
         // stopped, and reports the missing image only at that time.
-        return Some(Fault {
+        return backing_off.then(|| Fault {
             reason: "ImageUnavailable",
             what: no_image((kind, name), image),
             remedy: String::new(),
             only_if_reported: true,
         });
     }
+    let what = format!("{kind} {name} with image {image:?} ends again and again");
+    crash_loop(pod, (status, init), backing_off, what, &field(""))
+}
+
+/// The fault of a container that ends repeatedly. `what` names it, and `field` is its place.
+fn crash_loop(
+    pod: &Pod,
+    (status, init): (&ContainerStatus, bool),
+    backing_off: bool,
+    what: String,
+    field: &str,
+) -> Option<Fault> {
     let ended = status
         .state
         .terminated
         .as_ref()
         .or(status.last_state.terminated.as_ref());
-    if stale || !(backing_off || (status.restart_count > 0 && ended.is_some())) {
+    if !backing_off && (status.restart_count == 0 || ended.is_none()) {
         return None;
     }
-    let what = format!(
-        "{kind} {name} with image {image:?} ends again and again{}",
-        ended.map(|ended| exit(ended)).unwrap_or_default()
-    );
-    let log = commands::previous_log(&pod.metadata.namespace, &pod.metadata.name, name);
-    let remedy = format!("see its log by {log}, and correct {}", field(""));
+    let exit = ended.map(|ended| exit(ended)).unwrap_or_default();
+    let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+    let log = commands::previous_log(namespace, name, &status.name);
     // Between two crashes the container runs for a while and looks like one that was restarted for
     // an update.
     let is_down = backing_off || (!status.ready && is_started_again(pod, status, init));
     Some(Fault {
         reason: CRASH_LOOPING,
-        what,
-        remedy,
+        what: what + &exit,
+        remedy: format!("see its log by {log}, and correct {field}"),
         only_if_reported: !is_down,
     })
 }

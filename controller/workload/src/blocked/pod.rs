@@ -1,6 +1,5 @@
 //! Causes that hold one pod.
 
-use berth_api::commands;
 use berth_api::names::lifecycle_state::{
     PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED,
 };
@@ -8,6 +7,7 @@ use jiff::Timestamp;
 
 use super::cause::{Cause, DETAIL, Grade, LASTING};
 use super::container::{Fault, container, exit, fault, states};
+use super::unscheduled;
 use crate::objects::pod::lifecycle::{self, hook};
 use crate::objects::pod::{Availability, Condition, ContainerStatus, Pod, availability, priority};
 use crate::update::inplace::exact::UpdateDecision;
@@ -205,17 +205,7 @@ fn unscheduled(view: &WorkloadView<'_>, pod: &Pod) -> Cause {
     let (what, remedy) = match condition {
         Some(condition) => (
             format!("it has no node; the scheduler{DETAIL}{}", condition.message),
-            // Kubernetes' own message if a claim has no volume or does not exist.
-            if condition.message.contains("PersistentVolumeClaim")
-                || condition.message.contains("persistentvolumeclaim")
-            {
-                format!(
-                    "{} says what its claims wait for: a StorageClass that does not exist or provisions nothing, or a volume",
-                    commands::describe_all("pvc", &pod.metadata.namespace)
-                )
-            } else {
-                unscheduled_remedy(&condition.message)
-            },
+            unscheduled::remedy(&pod.metadata.namespace, &condition.message),
         ),
         None => (
             "it has no node, and no scheduler has looked at it".to_owned(),
@@ -227,28 +217,6 @@ fn unscheduled(view: &WorkloadView<'_>, pod: &Pod) -> Cause {
         sentence(view, pod, &what, &remedy),
         since,
     )
-}
-
-/// The remedy for a pod that no node suits, by the scheduler's reasons.
-fn unscheduled_remedy(said: &str) -> String {
-    let fields = [
-        ("node affinity/selector", "nodeSelector or affinity"),
-        ("untolerated taint", "tolerations"),
-        ("topology spread", "topologySpreadConstraints"),
-        ("affinity rules", "affinity"),
-    ];
-    let fields: Vec<_> = fields
-        .iter()
-        .filter(|(reason, _)| said.contains(reason))
-        .map(|(_, field)| format!("correct spec.template.spec.{field}"))
-        .collect();
-    let is_short = said.contains("Insufficient") || said.contains("Too many pods");
-    let room = "ask for less in spec.template.spec, or make room".to_owned();
-    let all = (is_short || fields.is_empty()).then_some(room);
-    all.into_iter()
-        .chain(fields)
-        .collect::<Vec<_>>()
-        .join(", or ")
 }
 
 /// A container that crashes without a readiness probe is ready between crashes, so that the cause

@@ -30,9 +30,7 @@ const QUOTA: &str = "QuotaExceeded";
 
 /// Whether a pod is being deleted, and its grace period is not over.
 fn is_ending(pod: &Pod, now: Timestamp) -> bool {
-    pod.metadata
-        .deletion_timestamp
-        .is_some_and(|due| now < due)
+    pod.metadata.deletion_timestamp.is_some_and(|due| now < due)
 }
 
 /// The causes of failed writes: one for all objects with the same answer.

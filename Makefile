@@ -4,18 +4,19 @@
 BUILT = $${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu
 CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluster
 
-.PHONY: test test-full demo plugin bench lint images fuzz audit mutants prerequisites
+.PHONY: test test-full demo plugin bench lint images fuzz audit mutants prerequisites \
+	test-prerequisites
 
 # KUBERNETES=1.34|1.35|1.36|1.37 and CONTAINERD=1.6|2.4 choose the versions that clusters run, here
 # and for the demo. The newest is the default.
-test: prerequisites
+test: test-prerequisites
 	cargo test --workspace
 
 # The same with every plan of faults instead of a choice of them (the controller is killed at each
 # write, refused the write, or cut off after it), ten million steps of each model, 100,000 calls of
 # host-local, and the slow cluster tests; then the cluster tests on the oldest Kubernetes and on the
 # oldest containerd.
-test-full: prerequisites
+test-full: test-prerequisites
 	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-kinds --lib late_views -- --nocapture
 	BERTH_BUDGET_STEPS=10000000 cargo test --release --package berth-kinds --package berth-workload --lib -- never_let each_interleaving --nocapture
 	PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_MODEL_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
@@ -70,3 +71,7 @@ prerequisites:
 	command -v cc >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev)
 	$(CLUSTER) install-prerequisites
 	$(CLUSTER) build
+
+# Only tests need a browser.
+test-prerequisites: prerequisites
+	$(CLUSTER) install-prerequisites --for-tests

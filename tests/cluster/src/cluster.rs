@@ -100,7 +100,7 @@ impl Cluster {
             nix::unistd::geteuid().is_root(),
             "a cluster needs root for its namespaces: run as root"
         );
-        let missing = prerequisites::missing();
+        let missing = prerequisites::missing(false);
         ensure!(
             missing.is_empty(),
             "missing {}: run `cluster install-prerequisites`",

@@ -117,7 +117,11 @@ enum Task {
     /// Stop a component and start it again.
     Restart(Target),
     /// Install the Debian packages that are missing.
-    InstallPrerequisites,
+    InstallPrerequisites {
+        /// Also the browser, which only tests need.
+        #[arg(long)]
+        for_tests: bool,
+    },
     /// Build the programs into the cache, if they are not there, and print their directory.
     Build(Asked),
 }
@@ -228,10 +232,12 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Stop(target) => target.apply(Cluster::stop)?,
         Task::Start(target) => target.apply(Cluster::start)?,
         Task::Restart(target) => target.apply(Cluster::restart)?,
-        Task::InstallPrerequisites => match prerequisites::install()?.as_slice() {
-            [] => println!("nothing is missing"),
-            installed => println!("installed {}", installed.join(", ")),
-        },
+        Task::InstallPrerequisites { for_tests } => {
+            match prerequisites::install(for_tests)?.as_slice() {
+                [] => println!("nothing is missing"),
+                installed => println!("installed {}", installed.join(", ")),
+            }
+        }
         Task::Build(versions) => println!(
             "{}",
             Programs::ready(versions.into())?.directory().display()

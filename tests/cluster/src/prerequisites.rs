@@ -24,12 +24,16 @@ const PACKAGES: [(&str, &[&str]); 11] = [
     ("skopeo", &["/usr/bin/skopeo"]),
 ];
 
-/// The packages that are missing.
+/// The package that only tests need, for the page of the dashboard.
+const BROWSER: (&str, &[&str]) = ("chromium", &["/usr/bin/chromium"]);
+
+/// The packages that are missing for a cluster, or for a cluster and all tests.
 #[must_use]
-pub fn missing() -> Vec<&'static str> {
+pub fn missing(for_tests: bool) -> Vec<&'static str> {
     let present = |files: &[&str]| files.iter().any(|file| Path::new(file).exists());
     PACKAGES
         .iter()
+        .chain(for_tests.then_some(&BROWSER))
         .filter(|(_, files)| !present(files))
         .map(|(package, _)| *package)
         .collect()
@@ -39,8 +43,8 @@ pub fn missing() -> Vec<&'static str> {
 ///
 /// # Errors
 /// When apt-get is missing or fails.
-pub fn install() -> Result<Vec<&'static str>> {
-    let missing = missing();
+pub fn install(for_tests: bool) -> Result<Vec<&'static str>> {
+    let missing = missing(for_tests);
     if !missing.is_empty() {
         apt_get(&["update", "--quiet"])?;
         let mut arguments = vec!["install", "--quiet", "--yes", "--no-install-recommends"];

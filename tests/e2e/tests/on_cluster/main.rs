@@ -14,6 +14,7 @@ mod cluster_faults;
 mod containers;
 mod credentials;
 mod daemon_set;
+mod dashboard;
 mod deletion_protection;
 mod deprecations;
 mod distributed_budgets;
@@ -47,6 +48,7 @@ mod stuck;
 mod stuck_daemons;
 mod stuck_sets;
 mod takeover;
+mod terminal;
 mod trust;
 mod united_deployment;
 mod wording;
@@ -189,6 +191,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     wording::kubectl_explain_helps,
     wording::explain_says_what_is_waited_for,
     plugin::team_member_uses_each_command,
+    terminal::screen_follows_and_is_restored,
+    dashboard::page_in_chromium,
     bad_input::refused_by_the_server,
     bad_input::an_invalid_pod_template,
     bad_input::in_place_only_names_the_field,

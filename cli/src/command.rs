@@ -15,6 +15,7 @@ use crate::completion;
 use crate::exit::{Exit, WrongUsage, is_of_connection, sentence};
 use crate::flags::Global;
 use crate::session::Session;
+use crate::text;
 
 /// Shows why a rollout waits and what it does next, and steers it, with your own rights.
 #[derive(Debug, Parser)]
@@ -35,7 +36,7 @@ pub enum Command {
     Why(why::Why),
     /// Show a workload as a tree of its revisions and pods, or all rollouts of a namespace.
     Get(get::Get),
-    /// On which nodes images are, and what a node pulls.
+    /// On which nodes images are, and what a node pulls; or pull an image on many nodes.
     Images(images::Images),
     /// CPU and memory of a workload's pods.
     Top(top::Top),
@@ -85,7 +86,7 @@ pub async fn execute() -> Exit {
     let program = program.rsplit('/').next().unwrap_or_default();
     if program.starts_with(completion::PROGRAM) {
         let words: Vec<_> = arguments.collect();
-        anstream::print!("{}", completion::answer(&words).await);
+        anstream::print!("{}", completion::answer(&Cli::command(), &words).await);
         return Exit::Done;
     }
     let name = if program.ends_with("-kruise") {
@@ -115,7 +116,8 @@ pub async fn execute() -> Exit {
     match run(&cli).await {
         Ok(exit) => exit,
         Err(error) => {
-            anstream::eprintln!("error: {}", sentence(&error));
+            let line = format!("error: {}", sentence(&error));
+            anstream::eprintln!("{}", text::fitted(&line, text::error_width()));
             match error.downcast_ref::<WrongUsage>() {
                 Some(_) => Exit::Usage,
                 None => Exit::Failed,
@@ -139,6 +141,7 @@ async fn run(cli: &Cli) -> anyhow::Result<Exit> {
                 .with_context(|| format!("cannot write manual pages into {}", dir.display()))?;
             return Ok(Exit::Done);
         }
+        Command::Set(set) if set.is_local() => return set.run_local(),
         _ => {}
     }
     let session = Session::connect(&cli.global).await?;

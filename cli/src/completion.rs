@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, Command, FromArgMatches};
 use tokio::time::timeout;
 
-use crate::command::Cli;
+use crate::flags::Global;
 use crate::kinds;
 use crate::objects::name;
 use crate::session::Session;
@@ -37,12 +37,14 @@ enum Candidates {
 }
 
 /// The lines that kubectl reads.
-pub async fn answer(words: &[String]) -> String {
+pub async fn answer(root: &Command, words: &[String]) -> String {
     let current = words.last().map_or("", String::as_str);
-    let (candidates, directive) = match candidates(words) {
+    let (candidates, directive) = match candidates(root.clone(), words) {
         Candidates::Words(words) => (words, NO_FILES),
         Candidates::Kinds => (kinds_with_slash(current), NO_FILES | NO_SPACE),
-        Candidates::Names { kind, prefix } => (names(words, &kind, &prefix).await, NO_FILES),
+        Candidates::Names { kind, prefix } => {
+            (names(root, words, (&kind, &prefix)).await, NO_FILES)
+        }
         Candidates::Any => (Vec::new(), 0),
     };
     let lines = candidates
@@ -52,11 +54,10 @@ pub async fn answer(words: &[String]) -> String {
     lines.chain([format!(":{directive}\n")]).collect()
 }
 
-fn candidates(words: &[String]) -> Candidates {
+fn candidates(mut root: Command, words: &[String]) -> Candidates {
     let Some((current, before)) = words.split_last() else {
         return Candidates::Any;
     };
-    let mut root = Cli::command();
     root.build();
     let mut command = &root;
     let mut awaits_value = false;
@@ -150,8 +151,12 @@ fn kinds_with_slash(current: &str) -> Vec<(String, String)> {
 }
 
 /// The names of objects, each after the prefix; none if the cluster does not answer in time.
-async fn names(words: &[String], kind: &str, prefix: &str) -> Vec<(String, String)> {
-    let listed = timeout(PATIENCE, list(words, kind)).await;
+async fn names(
+    root: &Command,
+    words: &[String],
+    (kind, prefix): (&str, &str),
+) -> Vec<(String, String)> {
+    let listed = timeout(PATIENCE, list(root, words, kind)).await;
     let names = listed.ok().and_then(Result::ok).unwrap_or_default();
     let names = names.into_iter();
     names
@@ -159,14 +164,15 @@ async fn names(words: &[String], kind: &str, prefix: &str) -> Vec<(String, Strin
         .collect()
 }
 
-async fn list(words: &[String], kind: &str) -> anyhow::Result<Vec<String>> {
+async fn list(root: &Command, words: &[String], kind: &str) -> anyhow::Result<Vec<String>> {
     let kind = kinds::parse(kind)?;
     let program = ["kubectl-berth".to_owned()];
     let given = program.iter().chain(words);
-    let matches = Cli::command()
+    let matches = root
+        .clone()
         .ignore_errors(true)
         .try_get_matches_from(given)?;
-    let global = crate::flags::Global::from_arg_matches(&matches)?;
+    let global = Global::from_arg_matches(&matches)?;
     let session = Session::connect(&global).await?;
     let found = session.list(kind.resource, &session.namespace, "").await?;
     Ok(found.iter().map(|object| name(object).to_owned()).collect())

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::objects;
 use crate::pod_spec::{owner_pointer, subset_kind};
 use crate::session::Session;
-use crate::text::clean_lines;
+use crate::text;
 
 /// The way of a change to the pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Cluster {
     pub async fn read(session: &Session) -> anyhow::Result<Self> {
         let (settings, note) = session.settings().await;
         if let Some(note) = note {
-            anstream::eprintln!("note: {}", clean_lines(&note));
+            text::note(&note);
         }
         let gates = gates::parse(&settings.feature_gates).map_err(anyhow::Error::msg)?;
         if !gates.has(Gate::InPlaceWorkloadVerticalScaling) {

@@ -2,7 +2,9 @@
 
 use berth_api::kinds::KINDS;
 use berth_controller::plugin::explained_kinds;
-use berth_workload::objects::resource::{DEPLOYMENTS, NODES, PODS, Resource};
+use berth_workload::objects::resource::{
+    DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, Resource,
+};
 
 use crate::exit::WrongUsage;
 
@@ -34,7 +36,7 @@ impl NamedKind {
     }
 }
 
-/// All kinds of Berth, pods, nodes and Deployments.
+/// All kinds of Berth, pods, nodes, Deployments and PodDisruptionBudgets.
 pub fn all() -> Vec<NamedKind> {
     let explained: Vec<_> = explained_kinds().collect();
     let of_berth = KINDS.iter().map(|kind| {
@@ -53,6 +55,7 @@ pub fn all() -> Vec<NamedKind> {
         NamedKind::of(PODS, &["po"]),
         NamedKind::of(NODES, &["no"]),
         NamedKind::of(DEPLOYMENTS, &["deploy"]),
+        NamedKind::of(POD_DISRUPTION_BUDGETS, &["pdb"]),
     ];
     of_berth.chain(native).collect()
 }

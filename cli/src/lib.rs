@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
+pub mod budget_limit;
 pub mod command;
 pub mod commands;
 pub mod completion;

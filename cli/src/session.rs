@@ -11,7 +11,7 @@ use kube::{Api, Client, Config};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::exit::{WrongUsage, is_forbidden, is_not_found};
+use crate::exit::{WrongUsage, is_forbidden, is_not_found, sentence};
 use crate::flags::Global;
 use crate::kinds::NamedKind;
 
@@ -158,7 +158,7 @@ impl Session {
             Ok(all) => Ok(Ok(all)),
             Err(error) => match error.downcast_ref::<kube::Error>() {
                 Some(refused) if is_not_found(refused) => Ok(Ok(Vec::new())),
-                Some(refused) if is_forbidden(refused) => Ok(Err(crate::exit::sentence(&error))),
+                Some(refused) if is_forbidden(refused) => Ok(Err(sentence(&error))),
                 _ => Err(error),
             },
         }
@@ -213,7 +213,7 @@ impl Session {
             Ok(None) => guess(format!(
                 "no controller has published its settings in namespace {namespace} (see --berth-namespace)"
             )),
-            Err(failed) => guess(failed.to_string()),
+            Err(failed) => guess(sentence(&failed.into())),
         }
     }
 

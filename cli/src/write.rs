@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::kinds::NamedKind;
 use crate::objects;
 use crate::session::{Session, qualified};
-use crate::text::clean_lines;
+use crate::text::{clean_lines, json};
 
 /// The manager in managedFields.
 const MANAGER: &str = "kubectl-berth";
@@ -137,7 +137,7 @@ impl WriteFlags {
         }
         let title = title(resource, objects::name(object));
         let text = match self.output {
-            Some(Format::Json) => serde_json::to_string_pretty(&shown)?,
+            Some(Format::Json) => json(&shown)?,
             Some(Format::Yaml) => serde_saphyr::to_string(&shown)?.trim_end().to_owned(),
             Some(Format::Name) => title,
             None => format!("{title} {done}{}", self.dry_run.suffix()),

@@ -34,7 +34,7 @@ use crate::text::clean;
 /// The time between two tries of `--wait`.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// What to check, and how the results look.
+/// What to check, and how the results look. With `-n`, only objects of that namespace are judged.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Whether Berth can be installed into this cluster.
@@ -61,7 +61,10 @@ impl Check {
     /// # Errors
     /// The release of `--return` is not known.
     pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
-        let categories = self.categories()?;
+        let categories = self.categories(session)?;
+        if let Some(namespace) = &session.global.namespace {
+            anstream::eprintln!("note: of objects, only those of namespace {namespace} are judged");
+        }
         let end = match self.wait {
             Some(wait) => Some(
                 Instant::now()
@@ -80,7 +83,7 @@ impl Check {
                 sleep(AGAIN).await;
                 continue;
             }
-            print::results(&results, self.output)?;
+            print::results(&results, self.output, &self.command(session))?;
             return Ok(match (failed, end) {
                 (None, _) => Exit::Done,
                 (Some(_), None) => Exit::Failed,
@@ -89,7 +92,20 @@ impl Check {
         }
     }
 
-    fn categories(&self) -> anyhow::Result<Vec<&'static Category>> {
+    /// The command without its output.
+    fn command(&self, session: &Session) -> String {
+        let what = match &self.return_to {
+            _ if self.pre => " --pre".to_owned(),
+            _ if self.takeover => " --takeover".to_owned(),
+            Some(release) => format!(" --return={release}"),
+            None => String::new(),
+        };
+        let namespace = session.global.namespace.as_ref();
+        let scope = namespace.map(|namespace| format!(" -n {namespace}"));
+        format!("kubectl berth check{what}{}", scope.unwrap_or_default())
+    }
+
+    fn categories(&self, session: &Session) -> anyhow::Result<Vec<&'static Category>> {
         Ok(if self.pre {
             vec![
                 &kubernetes::VERSIONS,
@@ -124,7 +140,10 @@ impl Check {
                 &definitions::CATEGORY,
                 &controller::CATEGORY,
                 &daemon::CATEGORY,
-                &objects::CATEGORY,
+                match session.global.namespace {
+                    Some(_) => &objects::OF_NAMESPACE,
+                    None => &objects::CATEGORY,
+                },
             ]
         })
     }
@@ -134,6 +153,7 @@ impl Check {
 async fn judge(categories: &[&'static Category], context: &Context<'_>) -> Vec<Judged> {
     let mut results = Vec::new();
     for category in categories {
+        let begin = results.len();
         for rule in category.rules {
             let outcome = (rule.judge)(context).await.unwrap_or_else(Outcome::from);
             let is_end = rule.is_fatal && matches!(outcome, Outcome::Fail(..));
@@ -146,6 +166,8 @@ async fn judge(categories: &[&'static Category], context: &Context<'_>) -> Vec<J
                 return results;
             }
         }
+        let unjudged = category.unjudged(results.get(begin..).unwrap_or_default());
+        results.extend(unjudged);
     }
     results
 }

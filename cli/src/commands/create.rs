@@ -1,6 +1,7 @@
 //! `kubectl berth create`: objects of Berth's kinds that a command line can describe.
 
 use anyhow::bail;
+use berth_api::image::split;
 use berth_api::name::Name;
 use berth_kinds::broadcastjob::BROADCAST_JOBS;
 use berth_workload::objects::resource::{CONTAINER_RECREATE_REQUESTS, IMAGE_PULL_JOBS};
@@ -148,6 +149,7 @@ impl Create {
 
 impl BroadcastJob {
     fn object(&self) -> Result<Value, WrongUsage> {
+        split(&self.image).map_err(WrongUsage)?;
         let mut container = json!({"name": "main", "image": self.image});
         if !self.command.is_empty() {
             container["command"] = json!(self.command);
@@ -166,6 +168,7 @@ impl BroadcastJob {
 
 impl PullJob {
     fn object(&self) -> Result<Value, WrongUsage> {
+        split(&self.image).map_err(WrongUsage)?;
         let mut spec = json!({"image": self.image});
         if let Some(parallelism) = &self.parallelism {
             spec["parallelism"] = number(parallelism)?;
@@ -230,7 +233,7 @@ impl RecreateRequest {
 }
 
 /// A number, or a percentage.
-fn number(text: &str) -> Result<Value, WrongUsage> {
+pub(super) fn number(text: &str) -> Result<Value, WrongUsage> {
     match (text.parse::<i32>(), text.strip_suffix('%')) {
         (Ok(number), _) if number >= 0 => Ok(json!(number)),
         (Err(_), Some(percent)) if percent.parse::<u8>().is_ok() => Ok(json!(text)),

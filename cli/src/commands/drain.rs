@@ -1,21 +1,24 @@
 //! `kubectl berth drain`: what `kubectl drain` of a node would get, by budgets of all kinds.
 
+mod places;
 mod read;
 mod rounds;
+mod words;
 
 use std::collections::BTreeSet;
 
-use berth_workload::objects::resource::NODES;
+use berth_workload::budget::native::NativeBudget;
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use self::places::Places;
 use self::read::State;
-use self::rounds::{Answer, Rounds, Row, first_round, last_round};
+use self::rounds::{Answer, Rounds, Row};
+use self::words::{first_round, is_pending, last_round, remains};
 use crate::exit::{Exit, WrongUsage};
 use crate::kinds;
-use crate::objects::name;
 use crate::session::Session;
-use crate::text::{clean, table};
+use crate::text::{self, clean, table};
 
 /// The node, and how the answer looks.
 #[derive(Debug, Args)]
@@ -50,7 +53,8 @@ struct Simulated {
 }
 
 impl Drain {
-    /// Prints the answers.
+    /// Prints the answers. The exit code is 1 if the node is never empty, or if a pod would be
+    /// Pending.
     ///
     /// # Errors
     /// The node does not exist, or the apiserver did not answer.
@@ -67,77 +71,38 @@ impl Drain {
             ))
             .into());
         }
-        let mut notes = BTreeSet::new();
-        let nodes = kinds::parse("node")?;
-        if let Err(error) = session.get(&nodes, node).await {
-            let refused = error.downcast_ref::<kube::Error>();
-            if !refused.is_some_and(crate::exit::is_forbidden) {
-                return Err(error);
-            }
-            let why = crate::exit::sentence(&error);
-            notes.insert(format!("not known: whether node {node} exists: {why}"));
-        }
-        let mut state = State::read(session, Some(node)).await?;
-        let simulated = simulate(&mut state, node).await;
-        notes.append(&mut state.notes);
-        self.print_one(&simulated, &state, &notes)?;
-        Ok(Exit::Done)
-    }
-
-    fn print_one(
-        &self,
-        simulated: &Simulated,
-        state: &State<'_>,
-        notes: &BTreeSet<String>,
-    ) -> anyhow::Result<()> {
-        let Simulated { node, rows, rounds } = simulated;
+        let (state, simulated) = of_node(session, node).await?;
         if self.output == Output::Json {
-            let mut answer = as_json(simulated);
-            answer["pods"] = json!(rows);
-            answer["notes"] = json!(notes);
-            anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
-            return Ok(());
-        }
-        if !rows.is_empty() {
-            let cells = rows.iter().map(|row| {
-                let (namespace, pod) = (row.namespace.clone(), row.pod.clone());
-                vec![namespace, pod, row.sentence()]
-            });
-            anstream::println!("{}\n", table(&["NAMESPACE", "POD", "ANSWER"], cells));
-            anstream::println!("{}", clean(&first_round(rows, &state.budgets)));
-        }
-        let end = clean(&last_round(node, rounds));
-        let as_read = if state.is_partial {
-            "as far as you may read: "
+            let mut answer = as_json(&simulated);
+            answer["pods"] = json!(simulated.rows);
+            answer["notes"] = json!(state.notes);
+            anstream::println!("{}", text::json(&answer)?);
         } else {
-            ""
-        };
-        anstream::println!("{as_read}{end}");
-        let flags: BTreeSet<_> = rows
-            .iter()
-            .flat_map(|row| row.flags.iter().copied())
-            .collect();
-        if !flags.is_empty() {
-            let flags: Vec<_> = flags.into_iter().collect();
-            anstream::println!(
-                "flags that kubectl drain needs for these pods: {}",
-                flags.join(" ")
-            );
+            let rows = &simulated.rows;
+            if !rows.is_empty() {
+                let cells = rows.iter().map(|row| {
+                    let (namespace, pod) = (row.namespace.clone(), row.pod.clone());
+                    vec![namespace, pod, row.sentence()]
+                });
+                anstream::println!("{}\n", table(&["NAMESPACE", "POD", "ANSWER"], cells));
+            }
+            for line in sentences(&simulated, &state) {
+                anstream::println!("{}", clean(&line));
+            }
+            print_notes(&state.notes);
         }
-        print_notes(notes);
-        Ok(())
+        let is_drained = matches!(simulated.rounds, Rounds::Empty(_));
+        let is_done = is_drained && !simulated.rows.iter().any(is_pending);
+        Ok(if is_done { Exit::Done } else { Exit::Failed })
     }
 
     /// All nodes, each drained alone.
     async fn all(&self, session: &Session) -> anyhow::Result<Exit> {
         let mut state = State::read(session, None).await?;
-        let mut nodes: BTreeSet<String> = state.pods.keys().cloned().collect();
-        match session.list_if_allowed(NODES, "", "").await? {
-            Ok(all) => nodes = all.iter().map(|node| name(node).to_owned()).collect(),
-            Err(why) => {
-                let note = format!("not known: nodes without pods that you may read: {why}");
-                state.notes.insert(note);
-            }
+        let known = state.places.nodes.iter();
+        let mut nodes: BTreeSet<_> = known.map(|node| node.metadata.name.to_string()).collect();
+        if nodes.is_empty() {
+            nodes.extend(state.pods.keys().cloned());
         }
         // Pods that no node has yet.
         nodes.remove("");
@@ -148,24 +113,89 @@ impl Drain {
         if self.output == Output::Json {
             let nodes: Vec<_> = all.iter().map(as_json).collect();
             let answer = json!({"nodes": nodes, "notes": state.notes});
-            anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
+            anstream::println!("{}", text::json(&answer)?);
             return Ok(Exit::Done);
         }
         let rows = all.iter().map(|one| {
-            let (pods, held) = numbers(&one.rows);
+            let (pods, held, _) = numbers(&one.rows);
             let (node, pods, held) = (one.node.clone(), pods.to_string(), held.to_string());
-            vec![node, pods, held, drainable(&one.rounds)]
+            vec![node, pods, held, drainable(one)]
         });
+        if state.is_partial {
+            anstream::println!("as far as you may read:");
+        }
         anstream::println!("{}", table(&["NODE", "PODS", "HELD", "DRAINABLE"], rows));
         print_notes(&state.notes);
         Ok(Exit::Done)
     }
 }
 
+/// The result for a node, for other commands: a row for each pod, and sentences.
+///
+/// # Errors
+/// The node does not exist, or the apiserver did not answer.
+pub(crate) async fn answer(session: &Session, node: &str) -> anyhow::Result<Value> {
+    let (state, simulated) = of_node(session, node).await?;
+    let pods = simulated
+        .rows
+        .iter()
+        .map(|row| json!({"namespace": row.namespace, "name": row.pod, "answer": row.sentence()}));
+    let pods: Vec<_> = pods.collect();
+    let sentences = sentences(&simulated, &state);
+    Ok(json!({"pods": pods, "sentences": sentences, "notes": state.notes}))
+}
+
+/// The answers of Kubernetes' own budgets of a namespace on pods of one node: whether each would be
+/// refused, its name, and the sentence.
+pub(crate) fn natively(pods: &[Value], natives: &[NativeBudget]) -> Vec<(bool, String, String)> {
+    let natives: Vec<_> = natives.iter().cloned().enumerate().collect();
+    let rows = rounds::rows(pods, &[], &natives, &Places::default());
+    let answers = rows
+        .into_iter()
+        .map(|row| (row.answer == Answer::Waits, row.sentence(), row.pod));
+    answers
+        .map(|(waits, sentence, pod)| (waits, pod, sentence))
+        .collect()
+}
+
+async fn of_node<'a>(session: &'a Session, node: &str) -> anyhow::Result<(State<'a>, Simulated)> {
+    let found = session.get(&kinds::parse("node")?, node).await;
+    let refused = match found {
+        Ok(_) => None,
+        Err(error) => {
+            let refused = error.downcast_ref::<kube::Error>();
+            if !refused.is_some_and(crate::exit::is_forbidden) {
+                return Err(error);
+            }
+            Some(crate::exit::sentence(&error))
+        }
+    };
+    let mut state = State::read(session, Some(node)).await?;
+    if let Some(why) = refused {
+        state.unknown(&format!("whether node {node} exists: {why}"));
+    }
+    let simulated = simulate(&mut state, node).await;
+    Ok((state, simulated))
+}
+
+/// The sentences below the table of pods.
+fn sentences(simulated: &Simulated, state: &State<'_>) -> Vec<String> {
+    let Simulated { node, rows, rounds } = simulated;
+    let end = last_round(node, rounds, rows);
+    let end = if state.is_partial {
+        format!("as far as you may read: {end}")
+    } else {
+        end
+    };
+    let first = (!rows.is_empty()).then(|| first_round(rows, &state.budgets));
+    let lines = first.into_iter().chain([end]).chain(remains(rows));
+    lines.chain(words::flags(rows)).collect()
+}
+
 async fn simulate(state: &mut State<'_>, node: &str) -> Simulated {
     let decisions = state.decisions(node).await;
     let pods = state.pods.get(node).map_or(&[][..], Vec::as_slice);
-    let rows = rounds::rows(pods, &decisions, &state.natives);
+    let rows = rounds::rows(pods, &decisions, &state.natives, &state.places);
     let rounds = rounds::rounds(&rows, &state.budgets);
     Simulated {
         node: node.to_owned(),
@@ -174,28 +204,38 @@ async fn simulate(state: &mut State<'_>, node: &str) -> Simulated {
     }
 }
 
-/// How many pods a drain evicts, and how many evictions the first round refuses.
-fn numbers(rows: &[Row]) -> (usize, usize) {
+/// How many pods a drain evicts, how many evictions the first round refuses, and how many
+/// replacements would be Pending.
+fn numbers(rows: &[Row]) -> (usize, usize, usize) {
     let number = |answer| rows.iter().filter(|row| row.answer == answer).count();
     let held = number(Answer::Waits);
-    (number(Answer::Goes) + held, held)
+    let pending = rows.iter().filter(|row| is_pending(row)).count();
+    (number(Answer::Goes) + held, held, pending)
 }
 
-fn drainable(rounds: &Rounds) -> String {
-    match rounds {
+fn drainable(simulated: &Simulated) -> String {
+    let rounds = match &simulated.rounds {
         Rounds::Empty(0 | 1) => "yes".to_owned(),
         Rounds::Empty(rounds) => format!("yes, in {rounds} rounds"),
-        Rounds::Never(message) => format!("no: {message}"),
+        Rounds::Never(message) => return format!("no: {message}"),
+    };
+    match numbers(&simulated.rows) {
+        (.., 0) => rounds,
+        (.., 1) => format!("{rounds}, but 1 pod would be Pending"),
+        (.., some) => format!("{rounds}, but {some} pods would be Pending"),
     }
 }
 
-fn as_json(simulated: &Simulated) -> serde_json::Value {
-    let (pods, held) = numbers(&simulated.rows);
+fn as_json(simulated: &Simulated) -> Value {
+    let (pods, held, pending) = numbers(&simulated.rows);
     let (rounds, never) = match &simulated.rounds {
         Rounds::Empty(rounds) => (Some(rounds), None),
         Rounds::Never(message) => (None, Some(message)),
     };
-    json!({"node": simulated.node, "evicted": pods, "held": held, "rounds": rounds, "never": never})
+    json!({
+        "node": simulated.node, "evicted": pods, "held": held, "pending": pending,
+        "rounds": rounds, "never": never,
+    })
 }
 
 fn print_notes(notes: &BTreeSet<String>) {

@@ -15,13 +15,18 @@ pub mod tree;
 pub mod watched;
 pub mod world;
 
+use std::time::Duration;
+
 use clap::Args;
 use jiff::Timestamp;
 
 use crate::exit::{Exit, WrongUsage};
+use crate::flags::duration;
 use crate::kinds;
 use crate::session::Session;
+use crate::text;
 use plan::Planner;
+use tokio::time::timeout;
 use world::World;
 
 /// The object, or `rollouts`.
@@ -37,6 +42,9 @@ pub struct Get {
     /// resumes the rollout, and Enter shows why the selected pod waits.
     #[arg(short, long)]
     pub watch: bool,
+    /// How long to watch, such as 5m; 0 sets no limit. Afterwards the exit code is 124.
+    #[arg(long, default_value = "0", value_parser = duration, requires = "watch")]
+    pub timeout: Duration,
     /// No line with the names of columns.
     #[arg(long)]
     pub no_headers: bool,
@@ -48,6 +56,22 @@ impl Get {
     /// # Errors
     /// The object does not exist, the user may not read it, or the apiserver did not answer.
     pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
+        if self.timeout.is_zero() {
+            return self.show(session).await;
+        }
+        match timeout(self.timeout, self.show(session)).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                anstream::eprintln!(
+                    "error: the watch has ended after {:?} (--timeout)",
+                    self.timeout
+                );
+                Ok(Exit::TimedOut)
+            }
+        }
+    }
+
+    async fn show(&self, session: &Session) -> anyhow::Result<Exit> {
         if matches!(self.object.as_slice(), [one] if one == "rollouts" || one == "rollout") {
             let listed = rollouts::Listed {
                 all_namespaces: self.all_namespaces,
@@ -67,15 +91,13 @@ impl Get {
         let world = World::read(session, &kind, &name).await?;
         let planner = Planner::new(session).await;
         if let Some(note) = &planner.note {
-            anstream::eprintln!("note: {note}");
+            text::note(note);
         }
-        let plan = planner
-            .explain(world.plural, &session.namespace, &name)
-            .await;
+        let plan = planner.explain(session, world.plural, &name).await;
         let (plan, note) = plan::split(plan);
         let mut tree = tree::tree(&world, plan.as_ref(), Timestamp::now());
         tree.notes.extend(note);
-        output::print(&render::lines(&tree, output::width()));
+        output::print(&render::lines(&tree, text::width()));
         Ok(Exit::Done)
     }
 }

@@ -1,48 +1,69 @@
-//! `kubectl berth images`: on which nodes the images of a workload are, and what a node pulls.
+//! `kubectl berth images`: on which nodes the images of a workload are, what a node pulls, and a
+//! pull on many nodes.
+
+mod node;
+mod pull;
+mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::image::{normalised, pins, same_id, split};
-use berth_api::names::condition::RUNTIME_READY;
-use berth_workload::objects::resource::{NODE_IMAGES, PODS};
-use clap::Args;
-use jiff::Timestamp;
+use berth_api::image::{normalised, pins, same_id};
+use berth_workload::objects::resource::{NODE_IMAGES, NODES, PODS};
+use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use self::status::{bytes, size, tag_status};
 use super::get::header::images_of_template;
 use super::get::revisions::is_own;
 use super::get::world::{World, check, pod_query};
 use crate::exit::{Exit, WrongUsage};
 use crate::kinds::{self, NamedKind};
-use crate::objects::{condition, items, name, namespace, number, selector, text};
+use crate::objects::{items, name, namespace, number, selector, text};
 use crate::session::Session;
-use crate::text::{age_of, clean, table};
+use crate::text::{note, table};
 
-/// The workload, or the node.
+/// The workload, the node, or a pull.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Images {
-    /// TYPE/NAME, or TYPE NAME.
-    #[arg(num_args = 0..=2, value_name = "TYPE/NAME")]
+    /// A pull instead of a table.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    /// TYPE/NAME of a workload, or the name of a node.
+    #[arg(num_args = 0..=2, value_name = "TYPE/NAME | NODE")]
     pub object: Vec<String>,
-    /// The pulls of a node, by its NodeImage.
+    /// The images of a node.
     #[arg(long, conflicts_with = "object")]
     pub node: Option<String>,
 }
 
+/// What to do with images.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Pull an image on many nodes: `images pull IMAGE --nodes disk=ssd -w`.
+    Pull(pull::Pull),
+}
+
 impl Images {
-    /// Prints the table once.
+    /// Prints the table once, or pulls.
     ///
     /// # Errors
     /// The object does not exist, the user may not read it, or the apiserver did not answer.
     pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
+        if let Some(Action::Pull(pull)) = &self.action {
+            return pull.run(session).await;
+        }
         match (&self.node, self.object.as_slice()) {
-            (Some(node), _) => of_node(session, node).await,
-            (None, []) => Err(WrongUsage(
-                "name a workload, TYPE/NAME, or a node, --node NAME".to_owned(),
-            )
-            .into()),
+            (Some(node), _) => node::run(session, node).await,
+            (None, [node]) if !node.contains('/') => node::run(session, node).await,
+            (None, []) => {
+                Err(WrongUsage("name a workload, TYPE/NAME, or a node".to_owned()).into())
+            }
             (None, object) => {
                 let (kind, name) = kinds::object(object)?;
+                if kind.resource == NODES {
+                    return node::run(session, &name).await;
+                }
                 check(&kind)?;
                 of_workload(session, &kind, &name).await
             }
@@ -53,14 +74,14 @@ impl Images {
 async fn of_workload(session: &Session, kind: &NamedKind, name: &str) -> anyhow::Result<Exit> {
     let (world, refused) = pods_of(session, kind, name).await?;
     if let Some(refused) = refused {
-        anstream::eprintln!("note: {refused}");
+        note(&refused);
         return Ok(Exit::Failed);
     }
     let node_images = match session.list_if_allowed(NODE_IMAGES, "", "").await? {
         Ok(all) => Some(all),
         Err(refused) => {
             let lacks = "pulls are not known, only the images that pods run";
-            anstream::eprintln!("note: {lacks}: {refused}");
+            note(&format!("{lacks}: {refused}"));
             None
         }
     };
@@ -182,13 +203,6 @@ fn place(
     }
 }
 
-/// The status of an image's pull in a NodeImage.
-fn tag_status<'a>(node_image: &'a Value, image: &str) -> Option<&'a Value> {
-    let (name, tag) = split(image).ok()?;
-    let image = &node_image["status"]["imageStatuses"][&name];
-    items(image, "/tags").find(|one| text(one, "/tag") == tag)
-}
-
 /// Whether a container of the pod has run with the image.
 fn runs(pod: &Value, image: &str, pull: Option<&Value>) -> bool {
     let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
@@ -216,117 +230,6 @@ fn progress(pull: &Value) -> String {
             bytes(total)
         ),
     }
-}
-
-fn size(pull: &Value) -> String {
-    match number(pull, "/bytesTotal") {
-        0 => String::new(),
-        total => bytes(total),
-    }
-}
-
-/// A number of bytes in MiB with one digit, or in KiB below.
-pub fn bytes(bytes: i64) -> String {
-    const MIB: i64 = 1 << 20;
-    let bytes = bytes.max(0);
-    if bytes < MIB {
-        return format!(
-            "{} KiB",
-            bytes.div_euclid(1 << 10) + i64::from(bytes % (1 << 10) > 0)
-        );
-    }
-    let tenths = bytes.saturating_mul(10) / MIB;
-    format!("{}.{} MiB", tenths / 10, tenths % 10)
-}
-
-async fn of_node(session: &Session, node: &str) -> anyhow::Result<Exit> {
-    let kind = kinds::parse("nodeimages")?;
-    let node_image = session.get(&kind, node).await?;
-    for line in summary(&node_image) {
-        anstream::println!("{}", clean(&line));
-    }
-    let rows = pulls(&node_image, Timestamp::now());
-    if rows.is_empty() {
-        anstream::println!("No pulls are listed.");
-        return Ok(Exit::Done);
-    }
-    let header = [
-        "IMAGE", "TAG", "PHASE", "PROGRESS", "SIZE", "AGE", "MESSAGE",
-    ];
-    anstream::println!("{}", table(&header, rows));
-    Ok(Exit::Done)
-}
-
-/// The state of a node's daemon and the number of its pulls, in lines.
-pub fn summary(node_image: &Value) -> Vec<String> {
-    let of = |field: &str| number(node_image, &format!("/status/{field}"));
-    let runtime = match condition(node_image, RUNTIME_READY) {
-        Some(ready) => {
-            let message = text(ready, "/message");
-            match text(ready, "/status") {
-                "True" => format!("the runtime answers: {message}"),
-                _ => format!("the runtime does not answer: {message}"),
-            }
-        }
-        None => "no daemon has reported yet".to_owned(),
-    };
-    let pulls = format!(
-        "{} pulls: {} succeeded, {} in work, {} waiting, {} failed",
-        of("desired"),
-        of("succeeded"),
-        of("pulling"),
-        of("waiting"),
-        of("failed")
-    );
-    vec![format!("Node {}: {runtime}", name(node_image)), pulls]
-}
-
-/// The pulls of a NodeImage: failed ones, running ones, and then the others.
-pub fn pulls(node_image: &Value, now: Timestamp) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    let statuses = &node_image["status"]["imageStatuses"];
-    let asked = node_image["spec"]["images"]
-        .as_object()
-        .into_iter()
-        .flatten();
-    let asked = asked.flat_map(|(image, of)| items(of, "/tags").map(move |tag| (image, tag)));
-    for (image, tag) in asked {
-        let tag = text(tag, "/tag");
-        let mut known = items(&statuses[image], "/tags");
-        let unknown = Value::Null;
-        let pull = known
-            .find(|one| text(one, "/tag") == tag)
-            .unwrap_or(&unknown);
-        let phase = match text(pull, "/phase") {
-            "" => "Waiting",
-            phase => phase,
-        };
-        let began = text(pull, "/startTime");
-        let ended = text(pull, "/completionTime");
-        let since = if ended.is_empty() { began } else { ended };
-        let age = if since.is_empty() {
-            "-".to_owned()
-        } else {
-            age_of(since, now)
-        };
-        rows.push(vec![
-            image.clone(),
-            tag.to_owned(),
-            phase.to_owned(),
-            format!("{}%", number(pull, "/progress")),
-            size(pull),
-            age,
-            text(pull, "/message").to_owned(),
-        ]);
-    }
-    let place = |row: &Vec<String>| {
-        let phases = ["Failed", "Pulling", "Waiting", "Succeeded"];
-        phases
-            .iter()
-            .position(|phase| row.get(2).is_some_and(|word| word == phase))
-    };
-    rows.sort_by_key(place);
-    rows
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ use crate::text::{clean, table};
 
 /// Most bytes of a log.
 const LOG: i64 = 2 << 20;
+/// Most pods, and most events, of the namespace.
+const MOST: usize = 500;
 /// Most lines of a log, from its end.
 const LINES: i64 = 20_000;
 /// The label of Berth's pods.
@@ -46,7 +48,7 @@ pub struct Report {
     /// The file to write, which must not exist; without it, berth-report-TIME.tar.gz.
     #[arg(short, long, value_name = "FILE.tar.gz")]
     pub output: Option<PathBuf>,
-    /// The objects of all namespaces, not only of one.
+    /// The objects of all namespaces, not only of one; without pods and events.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 }
@@ -71,6 +73,9 @@ impl Report {
         versions(session, &mut archive).await?;
         let pods = own_objects(session, &mut archive).await?;
         objects(session, namespace, &mut archive).await?;
+        if !self.all_namespaces {
+            around(session, &mut archive).await?;
+        }
         logs(session, &pods, &mut archive).await?;
         let (files, lacks) = archive.finish()?;
         let rows = files
@@ -81,7 +86,7 @@ impl Report {
             anstream::eprintln!("not in the report: {}", clean(one));
         }
         anstream::println!(
-            "wrote {}; read it before you send it: names, images, arguments and logs are unchanged",
+            "wrote {}; read it before you send it: names, images, arguments, messages and logs are unchanged",
             clean(&path.display().to_string())
         );
         Ok(Exit::Done)
@@ -180,6 +185,41 @@ async fn objects(session: &Session, namespace: &str, archive: &mut Archive) -> a
         }
     }
     Ok(())
+}
+
+/// Writes the newest pods and events of the namespace.
+async fn around(session: &Session, archive: &mut Archive) -> anyhow::Result<()> {
+    let namespace = &session.namespace;
+    for resource in [PODS, EVENTS] {
+        let plural = resource.plural;
+        let all = read(session, resource, namespace, "", archive).await;
+        let (kept, left) = newest(all, MOST);
+        if left > 0 {
+            let why = format!("the newest {MOST} of namespace {namespace} are in the report");
+            archive.lacks(&format!("{left} {plural}"), &why);
+        }
+        add(archive, &format!("namespace/{plural}.json"), &kept)?;
+    }
+    Ok(())
+}
+
+/// The newest objects, and how many are left out.
+fn newest(mut all: Vec<Value>, most: usize) -> (Vec<Value>, usize) {
+    let times = [
+        "/lastTimestamp",
+        "/eventTime",
+        "/metadata/creationTimestamp",
+    ];
+    all.sort_by_cached_key(|one| {
+        let time = times
+            .iter()
+            .map(|time| text(one, time))
+            .find(|time| !time.is_empty());
+        std::cmp::Reverse(time.unwrap_or_default().to_owned())
+    });
+    let left = all.len().saturating_sub(most);
+    all.truncate(most);
+    (all, left)
 }
 
 fn add(archive: &mut Archive, name: &str, objects: &[Value]) -> anyhow::Result<()> {

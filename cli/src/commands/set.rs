@@ -1,23 +1,23 @@
 //! `kubectl berth set`: changes fields of a pod template, and says how the change reaches the pods.
 
 mod change;
+mod list;
+mod target;
+mod ways;
 
-use berth_api::name::Name;
-use berth_workload::objects::resource::{
-    CLONE_SETS, CONTROLLER_REVISIONS, Resource, STATEFUL_SETS,
-};
-use berth_workload::update::revision::Revision;
+use berth_workload::objects::resource::Resource;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use self::change::assignments;
-use crate::exit::{Exit, WrongUsage};
-use crate::in_place::{self, Cluster};
-use crate::kinds;
+use self::change::{assignments, is_assignment};
+use self::target::{Chosen, Targets};
+use crate::exit::{Exit, WrongUsage, sentence};
+use crate::in_place::Cluster;
+use crate::kinds::NamedKind;
 use crate::objects;
 use crate::session::Session;
-use crate::text::clean_lines;
-use crate::write::WriteFlags;
+use crate::text::{clean, clean_lines, error_width, fitted};
+use crate::write::{DryRun, Format, WriteFlags, title};
 
 /// The field to change.
 #[derive(Debug, Args)]
@@ -44,9 +44,12 @@ pub enum Field {
 /// Images by container.
 #[derive(Debug, Args)]
 pub struct Image {
-    /// TYPE/NAME, then CONTAINER=IMAGE.
+    /// The objects, TYPE/NAME, then CONTAINER=IMAGE.
     #[arg(required = true, num_args = 1.., value_name = "TYPE/NAME CONTAINER=IMAGE")]
     pub words: Vec<String>,
+    /// The objects.
+    #[command(flatten)]
+    pub targets: Targets,
     /// How the change is written.
     #[command(flatten)]
     pub write: WriteFlags,
@@ -55,9 +58,12 @@ pub struct Image {
 /// Environment variables.
 #[derive(Debug, Args)]
 pub struct Env {
-    /// TYPE/NAME, then KEY=VALUE to set a variable and KEY- to remove it.
-    #[arg(required = true, num_args = 1.., value_name = "TYPE/NAME KEY=VALUE")]
+    /// The objects, TYPE/NAME, then KEY=VALUE to set a variable and KEY- to remove it.
+    #[arg(num_args = 0.., value_name = "TYPE/NAME KEY=VALUE")]
     pub words: Vec<String>,
+    /// Print the variables, and write nothing.
+    #[arg(long)]
+    pub list: bool,
     /// The containers, `*` stands for any characters.
     #[arg(
         short,
@@ -67,6 +73,9 @@ pub struct Env {
         default_value = "*"
     )]
     pub container: Vec<String>,
+    /// The objects.
+    #[command(flatten)]
+    pub targets: Targets,
     /// How the change is written.
     #[command(flatten)]
     pub write: WriteFlags,
@@ -75,8 +84,8 @@ pub struct Env {
 /// Resources of containers.
 #[derive(Debug, Args)]
 pub struct Resources {
-    /// TYPE/NAME, or TYPE NAME.
-    #[arg(required = true, num_args = 1..=2, value_name = "TYPE/NAME")]
+    /// The objects, TYPE/NAME.
+    #[arg(num_args = 0.., value_name = "TYPE/NAME")]
     pub object: Vec<String>,
     /// The containers, `*` stands for any characters.
     #[arg(
@@ -93,6 +102,9 @@ pub struct Resources {
     /// Requests, such as cpu=100m,memory=256Mi.
     #[arg(long, value_delimiter = ',', value_name = "NAME=AMOUNT")]
     pub requests: Vec<String>,
+    /// The objects.
+    #[command(flatten)]
+    pub targets: Targets,
     /// How the change is written.
     #[command(flatten)]
     pub write: WriteFlags,
@@ -101,136 +113,255 @@ pub struct Resources {
 /// The service account of the pods.
 #[derive(Debug, Args)]
 pub struct ServiceAccount {
-    /// TYPE/NAME, then the name of the service account.
-    #[arg(required = true, num_args = 1..=3, value_name = "TYPE/NAME SERVICEACCOUNT")]
+    /// The objects, TYPE/NAME, then the name of the service account.
+    #[arg(required = true, num_args = 1.., value_name = "TYPE/NAME SERVICEACCOUNT")]
     pub words: Vec<String>,
+    /// The objects.
+    #[command(flatten)]
+    pub targets: Targets,
     /// How the change is written.
     #[command(flatten)]
     pub write: WriteFlags,
 }
 
+/// A change of a pod's spec.
+type Change<'a> = dyn Fn(&mut Value) -> anyhow::Result<()> + 'a;
+
+/// What a command line changes, and where.
+struct Order<'a> {
+    words: &'a [String],
+    targets: &'a Targets,
+    write: WriteFlags,
+    done: &'static str,
+    /// The containers whose variables are listed instead of a write.
+    listed: Option<&'a [String]>,
+    change: Box<Change<'a>>,
+}
+
 impl Set {
-    /// Changes the field.
+    /// Whether the command needs no apiserver.
+    pub const fn is_local(&self) -> bool {
+        match &self.field {
+            Field::Image(image) => image.targets.local,
+            Field::Env(env) => env.targets.local,
+            Field::Resources(resources) => resources.targets.local,
+            Field::Serviceaccount(account) => account.targets.local,
+        }
+    }
+
+    /// Changes objects of files, and prints them.
+    ///
+    /// # Errors
+    /// The command line is wrong, or a file cannot be read.
+    pub fn run_local(&self) -> anyhow::Result<Exit> {
+        let order = self.field.order()?;
+        if !order.words.is_empty() {
+            let message = "--local changes the objects of --filename: name no others";
+            return Err(WrongUsage(message.to_owned()).into());
+        }
+        if order.write.dry_run == DryRun::Server {
+            let message = "--local and --dry-run=server exclude each other";
+            return Err(WrongUsage(message.to_owned()).into());
+        }
+        let mut exit = Exit::Done;
+        for (at, object) in target::read(&order.targets.filename)?.iter().enumerate() {
+            let shown = target::kind_of(object)
+                .map_err(anyhow::Error::from)
+                .and_then(|kind| order.show(kind.resource, object, at));
+            if let Err(error) = shown {
+                let title = format!(
+                    "{}/{}",
+                    objects::text(object, "/kind").to_lowercase(),
+                    objects::name(object)
+                );
+                report(&title, &error);
+                exit = Exit::Failed;
+            }
+        }
+        Ok(exit)
+    }
+
+    /// Changes the field of each object.
     ///
     /// # Errors
     /// The command line is wrong, the object has no such container, or the apiserver refused the
-    /// change.
+    /// change. With several objects, the errors go to standard error.
     pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
-        match &self.field {
-            Field::Image(image) => {
-                let (object, pairs) = assignments(&image.words)?;
-                let change = |spec: &mut Value| change::images(spec, &pairs);
-                set(session, object, image.write, "image updated", change).await
-            }
-            Field::Env(env) => {
-                let (object, pairs) = assignments(&env.words)?;
-                let change = |spec: &mut Value| change::env(spec, &env.container, &pairs);
-                set(session, object, env.write, "env updated", change).await
-            }
-            Field::Resources(resources) => {
-                let lists = change::amounts(&resources.limits, &resources.requests)?;
-                let change =
-                    |spec: &mut Value| change::resources(spec, &resources.container, &lists);
-                let done = "resource requirements updated";
-                set(session, &resources.object, resources.write, done, change).await
-            }
-            Field::Serviceaccount(account) => {
-                let Some((name, object)) = account.words.split_last() else {
-                    return Err(
-                        WrongUsage("name an object and a service account".to_owned()).into(),
-                    );
-                };
-                let change = |spec: &mut Value| change::service_account(spec, name);
-                set(
-                    session,
-                    object,
-                    account.write,
-                    "serviceaccount updated",
-                    change,
-                )
-                .await
+        let order = self.field.order()?;
+        let all = match target::chosen(order.words, order.targets)? {
+            Chosen::Named(all) => all,
+            Chosen::Selected(kinds, labels) => selected(session, kinds, &labels).await?,
+        };
+        if all.is_empty() {
+            anstream::eprintln!(
+                "No resources found in {} namespace.",
+                clean(&session.namespace)
+            );
+            return Ok(Exit::Done);
+        }
+        let cluster = match order.listed {
+            Some(_) => Cluster::default(),
+            None => Cluster::read(session).await?,
+        };
+        let mut exit = Exit::Done;
+        for (at, (kind, name)) in all.iter().enumerate() {
+            let done = match order.listed {
+                Some(_) => session
+                    .get(kind, name)
+                    .await
+                    .and_then(|object| order.show(kind.resource, &object, at)),
+                None => {
+                    let place = (at, all.len());
+                    order.set(session, (kind, name), &cluster, place).await
+                }
+            };
+            match done {
+                Ok(()) => {}
+                Err(error) if all.len() == 1 => return Err(error),
+                Err(error) => {
+                    report(&title(kind.resource, name), &error);
+                    exit = Exit::Failed;
+                }
             }
         }
+        Ok(exit)
     }
 }
 
-/// Changes the pod's spec of an object. Before the write, standard error gets the way to the pods.
-async fn set(
+/// Prints the error of one object of several.
+fn report(title: &str, error: &anyhow::Error) {
+    let line = format!("error: {}: {}", clean(title), sentence(error));
+    anstream::eprintln!("{}", fitted(&line, error_width()));
+}
+
+/// The names of all objects of the kinds with these labels.
+async fn selected(
     session: &Session,
-    object: &[String],
-    flags: WriteFlags,
-    done: &str,
-    change: impl Fn(&mut Value) -> anyhow::Result<()>,
-) -> anyhow::Result<Exit> {
-    let (kind, name) = kinds::object(object)?;
-    let cluster = Cluster::read(session).await?;
-    let before = session.get(&kind, &name).await?;
-    let current = current(session, kind.resource, &before).await;
-    let mut said = Vec::new();
-    let changed = |old: &Value| {
-        let new = change::applied(kind.resource, old, &change)?;
-        let ways = ways(kind.resource, (old, current.as_ref()), &new, &cluster)?;
-        // The change is made again if another writer was first.
-        if ways != said {
-            anstream::eprintln!("{}", clean_lines(&ways.join("\n")));
-            said = ways;
+    kinds: Vec<NamedKind>,
+    labels: &str,
+) -> anyhow::Result<Vec<(NamedKind, String)>> {
+    let mut all = Vec::new();
+    for kind in kinds {
+        let listed = session
+            .list(kind.resource, &session.namespace, labels)
+            .await?;
+        let names = listed.iter().map(|one| objects::name(one).to_owned());
+        all.extend(names.map(|name| (kind.clone(), name)));
+    }
+    Ok(all)
+}
+
+impl Field {
+    fn order(&self) -> anyhow::Result<Order<'_>> {
+        Ok(match self {
+            Self::Image(image) => {
+                let (words, pairs) = assignments(&image.words)?;
+                Order {
+                    words,
+                    targets: &image.targets,
+                    write: image.write,
+                    done: "image updated",
+                    listed: None,
+                    change: Box::new(move |spec| change::images(spec, &pairs)),
+                }
+            }
+            Self::Env(env) => {
+                let (words, pairs) =
+                    match env.list && !env.words.iter().any(|word| is_assignment(word)) {
+                        true => (env.words.as_slice(), Vec::new()),
+                        false => assignments(&env.words)?,
+                    };
+                Order {
+                    words,
+                    targets: &env.targets,
+                    write: env.write,
+                    done: "env updated",
+                    listed: env.list.then_some(env.container.as_slice()),
+                    change: Box::new(move |spec| change::env(spec, &env.container, &pairs)),
+                }
+            }
+            Self::Resources(resources) => {
+                let lists = change::amounts(&resources.limits, &resources.requests)?;
+                let containers = &resources.container;
+                Order {
+                    words: &resources.object,
+                    targets: &resources.targets,
+                    write: resources.write,
+                    done: "resource requirements updated",
+                    listed: None,
+                    change: Box::new(move |spec| change::resources(spec, containers, &lists)),
+                }
+            }
+            Self::Serviceaccount(account) => {
+                let Some((name, words)) = account.words.split_last() else {
+                    let message = "name an object and a service account";
+                    return Err(WrongUsage(message.to_owned()).into());
+                };
+                Order {
+                    words,
+                    targets: &account.targets,
+                    write: account.write,
+                    done: "serviceaccount updated",
+                    listed: None,
+                    change: Box::new(move |spec| change::service_account(spec, name)),
+                }
+            }
+        })
+    }
+}
+
+impl Order<'_> {
+    /// Prints the object as it would be, or its variables; writes nothing.
+    fn show(&self, resource: Resource, object: &Value, at: usize) -> anyhow::Result<()> {
+        let new = change::applied(resource, object, &self.change)?;
+        let Some(containers) = self.listed else {
+            return self.print(resource, &new, self.done, at);
+        };
+        let lines = list::lines(resource, &new, containers)?;
+        for line in lines {
+            anstream::println!("{}", clean_lines(&line));
         }
-        Ok(new)
-    };
-    let (old, new) = flags.update(session, &kind, &name, changed).await?;
-    let is_changed = old["spec"] != new["spec"];
-    let done = if is_changed { done } else { "unchanged" };
-    flags.print(kind.resource, &new, done)?;
-    Ok(Exit::Done)
-}
-
-/// The object with the template of its current revision, if pods have that and not the present
-/// template.
-async fn current(session: &Session, resource: Resource, object: &Value) -> Option<Value> {
-    if ![CLONE_SETS, STATEFUL_SETS].contains(&resource) {
-        return None;
+        Ok(())
     }
-    let status = |field: &str| objects::text(object, &format!("/status/{field}"));
-    let name = Name::parse(status("currentRevision")).ok()?;
-    if name.as_str() == status("updateRevision") {
-        return None;
-    }
-    let revisions = session.api(CONTROLLER_REVISIONS);
-    let revision = session
-        .within(revisions.get(name.as_str()))
-        .await
-        .ok()?
-        .ok()?;
-    let revision = serde_json::to_value(revision).ok()?;
-    let revision: Revision = serde_json::from_value(revision).ok()?;
-    let mut current = object.clone();
-    *current.pointer_mut("/spec/template")? = revision.template();
-    Some(current)
-}
 
-/// Sentences on the way to the pods: of the present template, and of the current revision if that
-/// is another.
-fn ways(
-    resource: Resource,
-    (old, current): (&Value, Option<&Value>),
-    new: &Value,
-    cluster: &Cluster,
-) -> anyhow::Result<Vec<String>> {
-    let way = in_place::way(resource, old, new, cluster)?.to_string();
-    let Some(current) = current else {
-        return Ok(vec![way]);
-    };
-    let other = in_place::way(resource, current, new, cluster)?.to_string();
-    let has_updated = objects::number(old, "/status/updatedReplicas") > 0;
-    if !has_updated || way == other {
-        return Ok(vec![other]);
+    /// Prints what was done; a line parts YAML documents.
+    fn print(&self, resource: Resource, new: &Value, done: &str, at: usize) -> anyhow::Result<()> {
+        if at > 0 && self.write.output == Some(Format::Yaml) {
+            anstream::println!("---");
+        }
+        self.write.print(resource, new, done)
     }
-    let revision = objects::text(old, "/status/currentRevision");
-    Ok(vec![
-        format!("updated pods: {way}"),
-        format!("pods of revision {revision}: {other}"),
-    ])
-}
 
-#[cfg(test)]
-mod tests;
+    /// Changes the pod's spec of an object. Before the write, standard error gets the way to the
+    /// pods, with the object if there are several.
+    async fn set(
+        &self,
+        session: &Session,
+        (kind, name): (&NamedKind, &str),
+        cluster: &Cluster,
+        (at, count): (usize, usize),
+    ) -> anyhow::Result<()> {
+        let before = session.get(kind, name).await?;
+        let current = ways::current(session, kind.resource, &before).await;
+        let mut said = Vec::new();
+        let changed = |old: &Value| {
+            let new = change::applied(kind.resource, old, &self.change)?;
+            let mut ways = ways::of(kind.resource, (old, current.as_ref()), &new, cluster)?;
+            if count > 1 {
+                let title = title(kind.resource, name);
+                ways = ways.iter().map(|way| format!("{title}: {way}")).collect();
+            }
+            // The change is made again if another writer was first.
+            if ways != said {
+                let lines = clean_lines(&ways.join("\n"));
+                anstream::eprintln!("{}", fitted(&lines, error_width()));
+                said = ways;
+            }
+            Ok(new)
+        };
+        let (old, new) = self.write.update(session, kind, name, changed).await?;
+        let is_changed = old["spec"] != new["spec"];
+        let done = if is_changed { self.done } else { "unchanged" };
+        self.print(kind.resource, &new, done, at)
+    }
+}

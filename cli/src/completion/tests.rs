@@ -1,8 +1,11 @@
+use clap::CommandFactory;
+
 use super::*;
+use crate::command::Cli;
 
 fn of(line: &str) -> Candidates {
     let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-    candidates(&words)
+    candidates(Cli::command(), &words)
 }
 
 fn words(candidates: Candidates) -> Vec<String> {
@@ -43,11 +46,15 @@ fn value_of_a_flag_is_left_to_the_user() {
 
 #[tokio::test]
 async fn answer_ends_with_a_directive() {
-    let kinds = answer(&["why".to_owned(), "clones".to_owned()]).await;
+    let kinds = answer(&Cli::command(), &["why".to_owned(), "clones".to_owned()]).await;
     assert_eq!(kinds, "cloneset/\tCloneSet\nclonesets/\tCloneSet\n:6\n");
-    let value = answer(&["why".to_owned(), "-n".to_owned(), String::new()]).await;
+    let value = answer(
+        &Cli::command(),
+        &["why".to_owned(), "-n".to_owned(), String::new()],
+    )
+    .await;
     assert_eq!(value, ":0\n");
-    let hidden = answer(&["rollout".to_owned(), "pau".to_owned()]).await;
+    let hidden = answer(&Cli::command(), &["rollout".to_owned(), "pau".to_owned()]).await;
     assert!(
         hidden.starts_with("pause\t") && hidden.ends_with(":4\n"),
         "{hidden}"

@@ -16,6 +16,7 @@ fn kinds_have_the_names_of_kubectl() {
         ("daemonset.apps.kruise.io", "DaemonSet"),
         ("pub", "PodUnavailableBudget"),
         ("nodeimage", "NodeImage"),
+        ("pdb", "PodDisruptionBudget"),
         ("po", "Pod"),
         ("pods", "Pod"),
     ] {

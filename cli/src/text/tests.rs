@@ -40,3 +40,70 @@ fn ages_are_those_of_kubectl() {
         assert_eq!(age(SignedDuration::from_secs(seconds)), expected);
     }
 }
+
+#[test]
+fn cut_counts_columns() {
+    for (text, width, expected) in [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "ab…"),
+        ("日本語", 6, "日本語"),
+        ("日本語", 5, "日本…"),
+        ("日本語", 4, "日…"),
+        ("abc", 0, ""),
+        ("abc", 1, "…"),
+    ] {
+        assert_eq!(cut(text, width), expected, "{text} {width}");
+    }
+}
+
+#[test]
+fn wrap_breaks_at_blanks_and_in_long_words() {
+    assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+    assert_eq!(wrap("abcdefgh ij", 4), ["abcd", "efgh", "ij"]);
+    assert_eq!(wrap("", 4), [""]);
+    for width in 1..12 {
+        for line in wrap("a few words, and 日本語の長い言葉 in between", width) {
+            assert!(columns(&line) <= width.max(2), "{line}");
+        }
+    }
+}
+
+#[test]
+fn lines_fit_the_width_behind_their_indentation() {
+    for (text, width, expected) in [
+        ("one two three four five", None, "one two three four five"),
+        (
+            "one two three four five",
+            Some(20),
+            "one two three four\n  five",
+        ),
+        (
+            "  web-a: waits for b and c",
+            Some(20),
+            "  web-a: waits for\n    b and c",
+        ),
+        (
+            "Now:\n  nothing to do at all",
+            Some(20),
+            "Now:\n  nothing to do at\n    all",
+        ),
+        ("short", Some(20), "short"),
+        (
+            "one two three four five",
+            Some(5),
+            "one two three four five",
+        ),
+    ] {
+        assert_eq!(fitted(text, width), expected, "{width:?}");
+    }
+}
+
+#[test]
+fn json_escapes_what_steers_a_terminal() {
+    let value = serde_json::json!({"na\u{202e}me": "a\u{9b}31m\u{7f}\u{1b}\n", "größe": "✔"});
+    let json = json(&value).unwrap();
+    let expected = "{\n  \"größe\": \"✔\",\n  \"na\\u202eme\": \"a\\u009b31m\\u007f\\u001b\\n\"\n}";
+    assert_eq!(json, expected);
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, value, "programs read the same text");
+}

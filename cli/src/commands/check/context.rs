@@ -80,10 +80,19 @@ impl<'a> Context<'a> {
         &self.session.global.berth_namespace
     }
 
+    /// The namespace of `--namespace`, whose objects alone are judged; empty for all.
+    pub(super) fn scope(&self) -> &str {
+        self.session.global.namespace.as_deref().unwrap_or_default()
+    }
+
     /// All objects of a kind, in all namespaces; none if the cluster does not serve the kind. Kinds
-    /// of Berth are read as v1alpha1 if a release of OpenKruise serves only that.
+    /// of Berth are read in the namespace of `--namespace`, and as v1alpha1 if a release of
+    /// OpenKruise serves only that.
     pub(super) async fn list(&self, resource: Resource) -> List {
-        self.list_in(resource, "").await
+        let is_of_berth =
+            kinds::of_plural(resource.plural).is_some_and(|kind| kind.group == resource.group);
+        let scope = if is_of_berth { self.scope() } else { "" };
+        self.list_in(resource, scope).await
     }
 
     /// The same in one namespace.

@@ -1,5 +1,6 @@
 //! Category `berth-controller`: the controller's replicas, its Lease and its webhooks.
 
+use berth_controller::settings::published;
 use berth_workload::objects::resource::{DEPLOYMENTS, LEASES};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -126,7 +127,13 @@ async fn version(context: &Context<'_>) -> Found {
             note,
             "use the plugin of the controller's release".to_owned(),
         ),
-        Some(note) => Outcome::Warn(note, String::new()),
+        Some(note) => {
+            let read = published::read(&context.session.client, context.namespace()).await;
+            match read {
+                Err(failed) if failed.code == 403 => Outcome::Unknown(failed.message),
+                _ => Outcome::Warn(note, String::new()),
+            }
+        }
         None => Outcome::Ok(format!(
             "plugin and controller have version {}",
             settings.version
@@ -189,7 +196,12 @@ async fn certificate(context: &Context<'_>) -> Found {
     }
     match refused {
         Some(unread) if bundles.is_empty() => Err(unread),
-        _ => Ok(judge_certificate(&bundles, Timestamp::now())),
+        refused => Ok(
+            match (judge_certificate(&bundles, Timestamp::now()), refused) {
+                (Outcome::Ok(_), Some(unread)) => Outcome::from(unread),
+                (outcome, _) => outcome,
+            },
+        ),
     }
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::context::{Context, DAEMON_SET, named};
-use super::outcome::{Category, Found, Outcome, Rule, count, some_lines, some_of};
+use super::outcome::{Category, Found, Outcome, Rule, count, some_of};
 use crate::objects::{condition, name, number, text};
 use crate::text::age_of;
 
@@ -91,7 +91,7 @@ pub(super) fn judge_runtimes(nodes: &[Value], images: &[Value], now: Timestamp) 
     if !failed.is_empty() {
         return Outcome::Fail(
             format!("{} of {all} runtimes do not answer", failed.len()),
-            some_lines(failed),
+            failed.join("\n"),
         );
     }
     if !missing.is_empty() {

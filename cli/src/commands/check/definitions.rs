@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use serde_json::Value;
 
 use super::context::{Context, DEFINITIONS, Unread, named, unread};
-use super::outcome::{Category, Found, Outcome, Rule, some_lines, some_of};
+use super::outcome::{Category, Found, Outcome, Rule, some_of};
 use crate::exit::is_not_found;
 use crate::objects::{condition, items, text};
 
@@ -89,7 +89,7 @@ pub(super) fn judge_stored(definitions: &[Value], version: &str) -> Outcome {
     if !failed.is_empty() {
         return Outcome::Fail(
             format!("{} of {all} definitions are not usable", failed.len()),
-            some_lines(failed),
+            failed.join("\n"),
         );
     }
     if !warned.is_empty() {
@@ -98,7 +98,7 @@ pub(super) fn judge_stored(definitions: &[Value], version: &str) -> Outcome {
                 "{} of {all} definitions are of another release",
                 warned.len()
             ),
-            some_lines(warned),
+            warned.join("\n"),
         );
     }
     Outcome::Ok(format!(

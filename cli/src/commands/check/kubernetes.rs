@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::context::{Context, Unread, unread};
 use super::outcome::{Category, Found, Outcome, Rule, some_of};
+use crate::exit::is_of_connection;
 use crate::objects::{name, number, text};
 
 /// The oldest supported minor version: kubelets report `observedGeneration` of pods since then.
@@ -30,11 +31,18 @@ async fn apiserver(context: &Context<'_>) -> Found {
     let session = context.session;
     let version = session.within(session.client.apiserver_version()).await;
     let version = version.and_then(|version| version.map_err(anyhow::Error::from));
-    match version.map_err(|error| unread(&error)) {
+    let named = |error: anyhow::Error| match is_of_connection(&error) {
+        true => error.context(format!(
+            "the apiserver at {} does not answer",
+            session.server
+        )),
+        false => error,
+    };
+    match version.map_err(|error| unread(&named(error))) {
         Ok(version) => Ok(judge_apiserver(&version.git_version)),
         Err(Unread::Failed(sentence)) => Ok(Outcome::Fail(
-            format!("the apiserver does not answer: {sentence}"),
-            "kubectl cluster-info; other checks are left out".to_owned(),
+            sentence,
+            "other checks are left out".to_owned(),
         )),
         Err(forbidden) => Err(forbidden),
     }
@@ -42,11 +50,14 @@ async fn apiserver(context: &Context<'_>) -> Found {
 
 async fn kubelets(context: &Context<'_>) -> Found {
     let nodes = context.list(NODES).await?;
-    let pods = context.list_in(PODS, context.namespace()).await;
-    Ok(judge_kubelets(
-        &nodes,
-        pods.as_deref().map_or(&[][..], Vec::as_slice),
-    ))
+    match context.list_in(PODS, context.namespace()).await {
+        Ok(pods) => Ok(judge_kubelets(&nodes, &pods)),
+        // Without pods, only the versions can be judged.
+        Err(unread) => match judge_kubelets(&nodes, &[]) {
+            Outcome::Ok(_) => Err(unread),
+            fault => Ok(fault),
+        },
+    }
 }
 
 async fn kubelet_versions(context: &Context<'_>) -> Found {

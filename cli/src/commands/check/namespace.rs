@@ -4,7 +4,7 @@ use berth_workload::objects::resource::{NAMESPACES, NODES, Resource};
 use serde_json::Value;
 
 use super::context::{Context, named, unread};
-use super::outcome::{Category, Found, Outcome, Rule, some_lines};
+use super::outcome::{Category, Found, Outcome, Rule};
 use crate::objects::{items, name, text};
 
 const QUOTAS: Resource = Resource::new("", "v1", "resourcequotas", "ResourceQuota");
@@ -106,6 +106,6 @@ pub(super) fn judge_quotas(quotas: &[Value], nodes: usize, version: &str) -> Out
     }
     Outcome::Warn(
         "ResourceQuotas may refuse Berth's pods".to_owned(),
-        some_lines(lines),
+        lines.join("\n"),
     )
 }

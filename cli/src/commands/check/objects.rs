@@ -2,93 +2,192 @@
 
 use berth_api::kinds::{KINDS, Kind};
 use berth_api::names::condition::{BLOCKED, ENFORCED, INJECTION_READY};
+use berth_workload::budget::native::NativeBudget;
 use berth_workload::objects::resource::{
-    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS, Resource, SIDECAR_SETS,
+    CLONE_SETS, DEPLOYMENTS, DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS,
+    POD_UNAVAILABLE_BUDGETS, Resource, SIDECAR_SETS,
 };
 use serde_json::Value;
 
 use super::context::{Context, Unread, full_name};
-use super::outcome::{Category, Found, Outcome, Rule, some_lines};
+use super::outcome::{Category, Found, Outcome, Rule};
+use crate::budget_limit::{self, surges};
 use crate::kinds;
-use crate::objects::{condition, name, namespace, text};
+use crate::objects::{condition, controller, name, namespace, number, text};
 
 /// The objects of Berth's kinds.
 pub(super) static CATEGORY: Category = Category {
     name: "berth-objects",
     rules: &[
-        Rule::new("blocked", |c| Box::pin(blocked(c))),
-        Rule::new("budgets", |c| Box::pin(budgets(c))),
+        BLOCKED_OBJECTS,
+        BUDGETS,
+        LIMITS,
         Rule::new("sidecars", |c| Box::pin(sidecars(c))),
     ],
 };
+/// The same of one namespace, without cluster-scoped kinds.
+pub(super) static OF_NAMESPACE: Category = Category {
+    name: "berth-objects",
+    rules: &[BLOCKED_OBJECTS, BUDGETS, LIMITS],
+};
+const BLOCKED_OBJECTS: Rule = Rule::new("blocked", |c| Box::pin(blocked(c)));
+const BUDGETS: Rule = Rule::new("budgets", |c| Box::pin(budgets(c)));
+const LIMITS: Rule = Rule::new("limits", |c| Box::pin(limits(c)));
 
 async fn blocked(context: &Context<'_>) -> Found {
-    let (mut all, mut blocked, mut refused) = (0, Vec::new(), None);
-    for kind in &KINDS {
+    let (mut all, mut found, mut refused) = (0, Vec::new(), None);
+    let in_scope = |kind: &&Kind| kind.namespaced || context.scope().is_empty();
+    for kind in KINDS.iter().filter(in_scope) {
         match context.list(Resource::of(kind)).await {
             Ok(objects) => {
                 all += objects.len();
-                blocked.extend(with_condition(kind, &objects, BLOCKED, "True"));
+                found.extend(with_condition(kind, &objects, BLOCKED, "True"));
             }
             Err(Unread::Forbidden(sentence)) => refused = refused.or(Some(sentence)),
             Err(failed) => return Err(failed),
         }
     }
-    Ok(match refused {
-        Some(sentence) if blocked.is_empty() => Outcome::Unknown(sentence),
-        _ => judge(all, blocked, "blocked"),
-    })
+    Ok(judge_read(judge(all, found, "blocked"), refused))
+}
+
+/// An outcome of objects of which the user may not read all.
+pub(super) fn judge_read(outcome: Outcome, refused: Option<String>) -> Outcome {
+    match (outcome, refused) {
+        (Outcome::Ok(_), Some(sentence)) => Outcome::Unknown(sentence),
+        (Outcome::Warn(text, hint), Some(sentence)) => {
+            Outcome::Warn(format!("{text}, as far as you may read ({sentence})"), hint)
+        }
+        (outcome, _) => outcome,
+    }
 }
 
 async fn budgets(context: &Context<'_>) -> Found {
-    let kinds = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS];
-    with_false(context, &kinds, ENFORCED, "budget", "enforced").await
-}
-
-async fn sidecars(context: &Context<'_>) -> Found {
-    with_false(
-        context,
-        &[SIDECAR_SETS],
-        INJECTION_READY,
-        "SidecarSet",
-        "injected",
-    )
-    .await
-}
-
-/// Judges the objects of these kinds whose condition is False.
-async fn with_false(
-    context: &Context<'_>,
-    resources: &[Resource],
-    type_: &str,
-    noun: &str,
-    state: &str,
-) -> Found {
+    let own = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS];
     let (mut all, mut found) = (0, Vec::new());
     for kind in KINDS
         .iter()
-        .filter(|kind| resources.contains(&Resource::of(kind)))
+        .filter(|kind| own.contains(&Resource::of(kind)))
     {
         let objects = context.list(Resource::of(kind)).await?;
         all += objects.len();
-        found.extend(with_condition(kind, &objects, type_, "False"));
+        found.extend(with_condition(kind, &objects, ENFORCED, "False"));
     }
-    Ok(match found.len() {
-        0 => Outcome::Ok(format!("all {noun}s are {state} ({all})")),
-        _ => Outcome::Warn(
-            format!("{} of {all} {noun}s are not {state}", found.len()),
-            some_lines(found),
-        ),
-    })
+    Ok(judge_all(
+        all,
+        found,
+        ("budget is not enforced", "budgets are not enforced"),
+        "all budgets are enforced",
+    ))
+}
+
+/// Judges the limits of all budgets, also of Kubernetes' own.
+async fn limits(context: &Context<'_>) -> Found {
+    let scope = context.scope();
+    let mut surging = Vec::new();
+    for resource in [CLONE_SETS, DEPLOYMENTS] {
+        // Without the right, replacements that come first are not known.
+        let workloads = context.list_in(resource, scope).await.unwrap_or_default();
+        surging.extend(workloads.iter().filter(|one| surges(one)).cloned());
+    }
+    let (mut all, mut found, mut refused) = (0, Vec::new(), None);
+    for (resource, short) in budget_limit::kinds() {
+        match context.list_in(resource, scope).await {
+            Ok(budgets) => {
+                all += budgets.len();
+                let lines = budgets.iter().filter_map(|budget| {
+                    limit(resource, budget, &surging).map(|why| {
+                        let (name, namespace) = (name(budget), namespace(budget));
+                        let command = format!("kubectl berth why {short}/{name} -n {namespace}");
+                        format!("{} {namespace}/{name}: {why}: {command}", resource.kind)
+                    })
+                });
+                found.extend(lines);
+            }
+            Err(Unread::Forbidden(sentence)) => refused = refused.or(Some(sentence)),
+            Err(failed) => return Err(failed),
+        }
+    }
+    let outcome = judge_all(
+        all,
+        found,
+        ("budget lets no pod go", "budgets let no pod go"),
+        "all budgets may let pods go",
+    );
+    Ok(judge_read(outcome, refused))
+}
+
+/// Why a budget never lets a pod go. Budgets that Berth keeps have the limits of Berth's own.
+pub(super) fn limit(resource: Resource, budget: &Value, surging: &[Value]) -> Option<String> {
+    let is_kept = controller(budget).is_some_and(|owner| {
+        text(owner, "/apiVersion").starts_with(berth_api::names::POLICY_GROUP)
+    });
+    if is_kept {
+        return None;
+    }
+    let never = budget_limit::never(resource, budget, surging);
+    let native = || {
+        let budget = serde_json::from_str::<NativeBudget>(&budget.to_string()).ok();
+        let budget = budget.filter(|_| resource == POD_DISRUPTION_BUDGETS)?;
+        Some(format!("it {}", budget.uncounted()?))
+    };
+    never.or_else(native)
+}
+
+async fn sidecars(context: &Context<'_>) -> Found {
+    let sets = context.list(SIDECAR_SETS).await?;
+    let found: Vec<_> = sets
+        .iter()
+        .filter_map(|set| {
+            let (why, name) = (lacking(set)?, name(set));
+            Some(format!(
+                "SidecarSet {name}: {why}: kubectl berth why sidecarset/{name}"
+            ))
+        })
+        .collect();
+    Ok(judge_all(
+        sets.len(),
+        found,
+        ("SidecarSet misses pods", "SidecarSets miss pods"),
+        "all SidecarSets reach their pods",
+    ))
+}
+
+/// Why pods that a SidecarSet selects lack its containers; `None` if none does, as without pods.
+pub(super) fn lacking(set: &Value) -> Option<String> {
+    let count = |field: &str| number(set, &format!("/status/injection/{field}"));
+    let (selected, lack) = (count("selected"), count("missed") + count("refused"));
+    if selected == 0 {
+        return None;
+    }
+    if lack > 0 {
+        return Some(format!(
+            "{lack} of {selected} pods that it selects lack its containers"
+        ));
+    }
+    let ready = condition(set, INJECTION_READY).filter(|one| one["status"] == "False")?;
+    Some(format!(
+        "new pods do not get its containers ({}): {}",
+        text(ready, "/reason"),
+        text(ready, "/message")
+    ))
+}
+
+/// A warning that counts the objects found, in singular or plural; otherwise the text for none.
+fn judge_all(all: usize, found: Vec<String>, (one, many): (&str, &str), none: &str) -> Outcome {
+    match found.len() {
+        0 => Outcome::Ok(format!("{none} ({all})")),
+        1 => Outcome::Warn(format!("1 {one}, of {all}"), found.concat()),
+        some => Outcome::Warn(format!("{some} {many}, of {all}"), found.join("\n")),
+    }
 }
 
 pub(super) fn judge(all: usize, found: Vec<String>, state: &str) -> Outcome {
     match found.len() {
         0 => Outcome::Ok(format!("none of {all} objects is {state}")),
-        1 => Outcome::Warn(format!("1 of {all} objects is {state}"), some_lines(found)),
+        1 => Outcome::Warn(format!("1 of {all} objects is {state}"), found.join("\n")),
         some => Outcome::Warn(
             format!("{some} of {all} objects are {state}"),
-            some_lines(found),
+            found.join("\n"),
         ),
     }
 }

@@ -4,8 +4,8 @@ use futures::future::LocalBoxFuture;
 
 use super::context::{Context, Unread};
 
-/// Most objects that a text names.
-const NAMED: usize = 5;
+/// Most objects that a text names, and most lines of a hint in the table.
+pub(super) const NAMED: usize = 5;
 
 /// What a rule found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,28 @@ pub(super) struct Category {
     pub(super) rules: &'static [Rule],
 }
 
+impl Category {
+    /// The failure of a category without any outcome, because the user lacks the rights.
+    pub(super) fn unjudged(&self, outcomes: &[Judged]) -> Option<Judged> {
+        let unknown = |one: &Judged| match &one.outcome {
+            Outcome::Unknown(sentence) => Some(sentence.clone()),
+            _ => None,
+        };
+        let unknown: Option<Vec<_>> = outcomes.iter().map(unknown).collect();
+        let first = unknown?.into_iter().next()?;
+        Some(Judged {
+            category: self.name,
+            rule: "rights",
+            outcome: Outcome::Fail(
+                format!("no rule of {} could be judged: {first}", self.name),
+                "check with an account that has the rights named above; objects of one namespace \
+                 are judged with -n"
+                    .to_owned(),
+            ),
+        })
+    }
+}
+
 /// A rule that was judged.
 #[derive(Debug)]
 pub(super) struct Judged {
@@ -85,16 +107,6 @@ pub(super) fn some_of<T: AsRef<str>>(names: &[T]) -> String {
         some.push(&more);
     }
     some.join(", ")
-}
-
-/// The first five lines, and how many more there are.
-pub(super) fn some_lines(mut lines: Vec<String>) -> String {
-    let more = lines.len().saturating_sub(NAMED);
-    lines.truncate(NAMED);
-    if more > 0 {
-        lines.push(format!("and {more} more"));
-    }
-    lines.join("\n")
 }
 
 /// `1 node is`, `2 nodes are`.

@@ -4,8 +4,8 @@ use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::outcome::{Judged, Outcome};
-use crate::text::clean;
+use super::outcome::{Judged, NAMED, Outcome};
+use crate::text::{self, clean};
 
 /// How the results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -18,18 +18,19 @@ pub enum Output {
     Json,
 }
 
-/// Prints the results.
-pub(super) fn results(results: &[Judged], output: Output) -> anyhow::Result<()> {
+/// Prints the results of a command.
+pub(super) fn results(results: &[Judged], output: Output, command: &str) -> anyhow::Result<()> {
     if output == Output::Json {
-        anstream::println!("{}", serde_json::to_string_pretty(&as_json(results))?);
+        anstream::println!("{}", text::json(&as_json(results))?);
         return Ok(());
     }
-    anstream::print!("{}", as_text(results, output == Output::Short));
+    anstream::print!("{}", as_text(results, output == Output::Short, command));
     Ok(())
 }
 
-/// The results as lines; `is_short` leaves out what is in order.
-pub(super) fn as_text(results: &[Judged], is_short: bool) -> String {
+/// The results as lines; `is_short` leaves out what is in order. The command prints all lines with
+/// `-o json`.
+pub(super) fn as_text(results: &[Judged], is_short: bool, command: &str) -> String {
     let mut lines = String::new();
     let mut category = "";
     for one in results {
@@ -44,8 +45,11 @@ pub(super) fn as_text(results: &[Judged], is_short: bool) -> String {
         let (_, sign, style) = look(&one.outcome);
         let (text, hint) = parts(&one.outcome);
         lines += &format!("{style}{sign}{style:#} {}\n", clean(text));
-        for line in hint.lines() {
+        for line in hint.lines().take(NAMED) {
             lines += &format!("    {}\n", clean(line));
+        }
+        if let more @ 1.. = hint.lines().count().saturating_sub(NAMED) {
+            lines += &format!("    and {more} more; `{command} -o json` lists all\n");
         }
     }
     let (_, sign, style) = look(&worst(results));

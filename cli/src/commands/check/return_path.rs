@@ -9,7 +9,7 @@ use berth_workload::objects::resource::{
 use serde_json::Value;
 
 use super::context::{Context, DEFINITIONS, HEAD, full_name, named};
-use super::outcome::{Category, Found, Outcome, Rule, count, some_lines, warn_if_any};
+use super::outcome::{Category, Found, Outcome, Rule, count, warn_if_any};
 use crate::objects::{items, name, number, text};
 
 const UNITED_DEPLOYMENTS: Resource = Resource::of(&kinds::UNITED_DEPLOYMENT);
@@ -149,7 +149,7 @@ async fn united(context: &Context<'_>) -> Found {
         )),
         _ => Outcome::Warn(
             "UnitedDeployments mean something else to OpenKruise".to_owned(),
-            some_lines(lines),
+            lines.join("\n"),
         ),
     })
 }
@@ -224,7 +224,7 @@ async fn release(context: &Context<'_>) -> Found {
     Ok(if !losses.is_empty() {
         Outcome::Fail(
             format!("release {version} drops fields of {} objects", losses.len()),
-            some_lines(losses),
+            losses.join("\n"),
         )
     } else if stored.is_empty() {
         Outcome::Ok(format!("release {version} can read all objects"))

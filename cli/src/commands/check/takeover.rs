@@ -9,7 +9,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use serde_json::Value;
 
 use super::context::{Context, DEFINITIONS, full_name, named, unread};
-use super::outcome::{Category, Found, Outcome, Rule, count, some_lines, some_of, warn_if_any};
+use super::outcome::{Category, Found, Outcome, Rule, count, some_of, warn_if_any};
 use crate::objects::{items, name, namespace, text};
 
 const POLICIES: Resource = Resource::new(
@@ -68,7 +68,7 @@ async fn kinds(context: &Context<'_>) -> Found {
     } else {
         Outcome::Fail(
             "objects are of kinds that Berth has not: they do nothing while Berth runs".to_owned(),
-            some_lines(found),
+            found.join("\n"),
         )
     })
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::kinds::{CLONE_SET, IMAGE_PULL_JOB, KINDS};
+use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -12,12 +13,12 @@ use super::daemon::{judge_daemons, judge_runtimes};
 use super::definitions::{judge_served, judge_stored};
 use super::kubernetes::{judge_apiserver, judge_kubelets, minor};
 use super::namespace::{judge_pod_security, judge_quotas};
-use super::objects::with_condition;
+use super::objects::{judge, judge_read, lacking, limit, with_condition};
 use super::openkruise::{
     judge_gates, judge_helm, judge_manager, judge_no_definitions, judge_no_manager,
     judge_no_webhooks,
 };
-use super::outcome::{Judged, Outcome};
+use super::outcome::{Category, Judged, Outcome};
 use super::print::{as_json, as_text};
 use super::return_path::{
     is_in_rollout, is_ordered_with_more, lacks_defaults, lacks_gate, united_faults,
@@ -590,7 +591,9 @@ fn results_print_as_linkerd_prints_them() {
         judged(cat, Outcome::Warn("odd\u{1b}[2J".to_owned(), hint)),
         judged("other", Outcome::Unknown("no right".to_owned())),
     ];
-    let plain = |short| anstream::adapter::strip_str(&as_text(&results, short)).to_string();
+    let plain = |short| {
+        anstream::adapter::strip_str(&as_text(&results, short, "kubectl berth check")).to_string()
+    };
     let all = "cat\n---\n√ fine\n‼ odd\\u{1b}[2J\n    do\n    that\nother\n-----\n? no right\nStatus check results are ‼\n";
     assert_eq!(plain(false), all);
     assert_eq!(plain(true), all.replace("√ fine\n", ""));
@@ -598,4 +601,112 @@ fn results_print_as_linkerd_prints_them() {
     assert_eq!(json["success"], true);
     assert_eq!(json["categories"][0]["checks"][1]["result"], "warning");
     assert_eq!(json["categories"][1]["categoryName"], "other");
+}
+
+#[test]
+fn hints_of_many_lines_name_the_command() {
+    let lines = |many: usize| (1..=many).map(|one| format!("object {one}")).collect();
+    let print = |many| {
+        let outcome = judge(9, lines(many), "blocked");
+        let judged = [Judged {
+            category: "cat",
+            rule: "r",
+            outcome,
+        }];
+        let text = as_text(&judged, false, "kubectl berth check -n d");
+        (
+            anstream::adapter::strip_str(&text).to_string(),
+            as_json(&judged),
+        )
+    };
+    let (five, _) = print(5);
+    assert!(five.contains("    object 5\nStatus"), "{five}");
+    let (seven, json) = print(7);
+    let more = "    object 5\n    and 2 more; `kubectl berth check -n d -o json` lists all\nStatus";
+    assert!(seven.contains(more), "{seven}");
+    let hint = json["categories"][0]["checks"][0]["hint"].as_str().unwrap();
+    assert_eq!(hint.lines().count(), 7);
+}
+
+#[test]
+fn category_without_an_outcome_fails() {
+    let category = Category {
+        name: "cat",
+        rules: &[],
+    };
+    let judged = |outcome| Judged {
+        category: "cat",
+        rule: "r",
+        outcome,
+    };
+    let unknown = || judged(Outcome::Unknown("may not list pods".to_owned()));
+    let ok = || judged(Outcome::Ok("fine".to_owned()));
+    let found = category.unjudged(&[unknown(), unknown()]).unwrap();
+    assert_is(
+        &found.outcome,
+        '×',
+        "no rule of cat could be judged: may not list pods",
+    );
+    assert!(category.unjudged(&[unknown(), ok()]).is_none());
+    assert!(category.unjudged(&[]).is_none());
+    let refused = || Some("may not list pods".to_owned());
+    assert_is(
+        &judge_read(judge(3, vec![], "blocked"), None),
+        '√',
+        "none of 3",
+    );
+    assert_is(
+        &judge_read(judge(3, vec![], "blocked"), refused()),
+        '?',
+        "may not",
+    );
+    let some = judge(3, vec!["object".to_owned()], "blocked");
+    assert_is(
+        &judge_read(some, refused()),
+        '‼',
+        "as far as you may read (may not",
+    );
+}
+
+#[test]
+fn sidecar_sets_without_pods_are_in_order() {
+    let set = |(selected, missed, refused): (i64, i64, i64), ready: &str| {
+        json!({"status": {
+            "injection": {"selected": selected, "missed": missed, "refused": refused},
+            "conditions": [{"type": "InjectionReady", "status": ready, "reason": "NoNamespace", "message": "m"}],
+        }})
+    };
+    let cases = [
+        (set((0, 0, 0), "False"), None),
+        (set((2, 0, 0), "True"), None),
+        (
+            set((2, 0, 0), "False"),
+            Some("new pods do not get its containers (NoNamespace): m"),
+        ),
+        (
+            set((3, 1, 1), "True"),
+            Some("2 of 3 pods that it selects lack its containers"),
+        ),
+        (json!({}), None),
+    ];
+    for (set, expected) in cases {
+        assert_eq!(lacking(&set).as_deref(), expected, "{set}");
+    }
+}
+
+#[test]
+fn limits_of_kept_budgets_are_not_judged() {
+    let budget = |owner: &str| {
+        json!({"metadata": {"name": "web", "namespace": "d", "ownerReferences": [
+            {"apiVersion": owner, "kind": "K", "name": "web", "controller": true}]}, "spec": {"maxUnavailable": 0}})
+    };
+    let judged = |owner| limit(POD_DISRUPTION_BUDGETS, &budget(owner), &[]);
+    assert_eq!(judged("policy.kruise.io/v1alpha1"), None);
+    assert!(judged("apps/v1").is_some());
+    let mut failed = budget("apps/v1");
+    failed["spec"]["maxUnavailable"] = json!(1);
+    failed["status"]["conditions"] =
+        json!([{"type": "DisruptionAllowed", "reason": "SyncFailed", "message": "no scale"}]);
+    let why = limit(POD_DISRUPTION_BUDGETS, &failed, &[]).unwrap();
+    assert!(why.contains("(SyncFailed): no scale"), "{why}");
 }

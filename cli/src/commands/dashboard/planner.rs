@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::commands::drain;
 use crate::exit::sentence;
 use crate::session::Session;
 
@@ -31,11 +32,18 @@ pub(super) struct PlanOf {
     pub(super) namespace: String,
     /// The name.
     pub(super) name: String,
-    /// Of a budget: the node to drain.
-    pub(super) node: Option<String>,
 }
 
-type Question = (PlanOf, oneshot::Sender<Result<Value, String>>);
+/// What the maker of plans makes.
+#[derive(Debug)]
+enum Wanted {
+    /// The plan of an object.
+    Plan(PlanOf),
+    /// The result of a drain of a node.
+    Drain(String),
+}
+
+type Question = (Wanted, oneshot::Sender<Result<Value, String>>);
 
 /// The way to the maker of plans.
 #[derive(Debug, Clone)]
@@ -65,6 +73,18 @@ impl Planner {
     /// # Errors
     /// The cause, as a sentence.
     pub(super) async fn plan(&self, of: PlanOf) -> Result<Value, String> {
+        self.make(Wanted::Plan(of)).await
+    }
+
+    /// The result of a drain of a node, as `kubectl berth drain` decides it.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub(super) async fn drain(&self, node: &str) -> Result<Value, String> {
+        self.make(Wanted::Drain(node.to_owned())).await
+    }
+
+    async fn make(&self, of: Wanted) -> Result<Value, String> {
         let (sender, answer) = oneshot::channel();
         let ended = |_| "the dashboard ends".to_owned();
         self.0.send((of, sender)).await.map_err(|_| ended(()))?;
@@ -80,9 +100,17 @@ impl Plans {
             if answer.is_closed() {
                 continue;
             }
-            let made = self.one(&of).await;
+            let made = match &of {
+                Wanted::Plan(of) => self.one(of).await,
+                Wanted::Drain(node) => self.drain(node).await,
+            };
             let _ = answer.send(made.map_err(|error| sentence(&error)));
         }
+    }
+
+    async fn drain(&self, node: &str) -> anyhow::Result<Value> {
+        let drain = drain::answer(&self.session, node);
+        self.session.within(drain).await?
     }
 
     async fn one(&mut self, of: &PlanOf) -> anyhow::Result<Value> {
@@ -97,7 +125,7 @@ impl Plans {
             kind: of.kind,
             namespace: &of.namespace,
             name: &of.name,
-            node: of.node.as_deref(),
+            node: None,
         };
         let explained = explain(&self.session.client, &settings.0, object);
         let explained = self.session.within(explained).await;
@@ -125,7 +153,6 @@ fn data(explained: &Explained) -> Value {
         "blocked": explained.blocked,
         "now": stages.collect::<Vec<_>>(),
         "waiting": explained.plan.waiting,
-        "drain": explained.drain,
         "unread": explained.unread,
     })
 }

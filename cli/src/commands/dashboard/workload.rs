@@ -29,7 +29,6 @@ pub(super) async fn show(state: &State, key: &Key) -> Result<Value, Refused> {
         kind: key.resource.plural,
         namespace: key.namespace.clone(),
         name: key.name.clone(),
-        node: None,
     });
     let (pods, revisions, events, plan) = futures::join!(
         pods(&session, key.resource, &object),

@@ -7,19 +7,22 @@ use berth_controller::plugin::{ExplainedObject, explain};
 use berth_controller::settings::published::Published;
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::objects::resource::{
-    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS, PODS,
-    Resource,
+    CLAIMS, DAEMON_SETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS, NODES, POD_DISRUPTION_BUDGETS,
+    POD_UNAVAILABLE_BUDGETS, PODS, Resource,
 };
 use kube::api::ListParams;
 use serde_json::Value;
 
+use super::places::{self, Places};
 use super::rounds::{Budget, Decision};
 use crate::exit::{is_forbidden, sentence};
-use crate::objects::{name, namespace, number, text};
+use crate::objects::{condition, name, namespace, number, text};
 use crate::session::Session;
 
 /// Pods of one page of a list.
 const PAGE: u32 = 500;
+const VOLUMES: Resource =
+    Resource::new("", "v1", "persistentvolumes", "PersistentVolume").cluster_scoped();
 
 /// The pods of nodes, and all budgets.
 pub(super) struct State<'a> {
@@ -33,7 +36,9 @@ pub(super) struct State<'a> {
     pub(super) natives: Vec<(usize, NativeBudget)>,
     /// Kind, namespace and name of Berth's budgets, by their indexes.
     own: Vec<(Resource, String, String)>,
-    /// Whether the user may read pods or budgets only of one namespace.
+    /// What decides where replacements may run.
+    pub(super) places: Places,
+    /// Whether something could not be read.
     pub(super) is_partial: bool,
     /// What is not known.
     pub(super) notes: BTreeSet<String>,
@@ -53,6 +58,7 @@ impl<'a> State<'a> {
             budgets: Vec::new(),
             natives: Vec::new(),
             own: Vec::new(),
+            places: Places::default(),
             is_partial: false,
             notes: note.into_iter().collect(),
         };
@@ -77,7 +83,41 @@ impl<'a> State<'a> {
             state.natives.push((state.budgets.len(), native));
             state.budgets.push(own_budget(&one, "pdb"));
         }
+        state.read_places().await?;
         Ok(state)
+    }
+
+    /// Reads all nodes, and the DaemonSets, claims and volumes of pods that have some.
+    async fn read_places(&mut self) -> anyhow::Result<()> {
+        let has_claims = self.pods.values().flatten().any(places::has_claims);
+        for node in self.all(NODES, "where replacements may run").await? {
+            self.places
+                .nodes
+                .push(serde_json::from_str(&node.to_string())?);
+        }
+        if self.pods.values().flatten().any(places::is_of_daemons) {
+            self.places.daemons = self.widest(DAEMON_SETS, None).await?;
+        }
+        if has_claims {
+            self.places.claims = self.widest(CLAIMS, None).await?;
+            self.places.volumes = self.all(VOLUMES, "which nodes reach volumes").await?;
+        }
+        Ok(())
+    }
+
+    /// All objects of a cluster-scoped kind; none, and a note, without the right to read them.
+    async fn all(&mut self, resource: Resource, what: &str) -> anyhow::Result<Vec<Value>> {
+        let listed = self.session.list_if_allowed(resource, "", "").await?;
+        Ok(listed.unwrap_or_else(|why| {
+            self.unknown(&format!("{what}: {why}"));
+            Vec::new()
+        }))
+    }
+
+    /// Notes what is not known.
+    pub(super) fn unknown(&mut self, what: &str) {
+        self.is_partial = true;
+        self.notes.insert(format!("not known: {what}"));
     }
 
     /// The objects of all namespaces; if the user may not read these, of the command's.
@@ -101,8 +141,7 @@ impl<'a> State<'a> {
                 (Vec::new(), what)
             }
         };
-        self.is_partial = true;
-        self.notes.insert(format!("not known: {of}: {refusal}"));
+        self.unknown(&format!("{of}: {refusal}"));
         Ok(found)
     }
 
@@ -110,7 +149,7 @@ impl<'a> State<'a> {
     pub(super) async fn decisions(&mut self, node: &str) -> Vec<Decision> {
         let pods = self.pods.get(node).into_iter().flatten();
         let namespaces: BTreeSet<_> = pods.map(|pod| namespace(pod).to_owned()).collect();
-        let mut decisions = Vec::new();
+        let (mut decisions, mut unknown) = (Vec::new(), Vec::new());
         for (budget, (resource, namespace, name)) in self.own.iter().enumerate() {
             if !namespaces.contains(namespace) {
                 continue;
@@ -123,9 +162,7 @@ impl<'a> State<'a> {
             };
             match explain(&self.session.client, &self.settings, object).await {
                 Ok(explained) => {
-                    let unread = explained.unread.into_iter();
-                    self.notes
-                        .extend(unread.map(|one| format!("not known: {one}")));
+                    unknown.extend(explained.unread);
                     let pods = explained.drain.into_iter().flat_map(|drain| drain.pods);
                     decisions.extend(pods.map(|pod| Decision {
                         budget,
@@ -136,11 +173,11 @@ impl<'a> State<'a> {
                 }
                 Err(error) => {
                     let (kind, why) = (resource.kind, sentence(&error));
-                    let note = format!("not known: what {kind} {namespace}/{name} decides: {why}");
-                    self.notes.insert(note);
+                    unknown.push(format!("what {kind} {namespace}/{name} decides: {why}"));
                 }
             }
         }
+        unknown.iter().for_each(|one| self.unknown(one));
         decisions
     }
 }
@@ -152,10 +189,16 @@ pub(super) fn own_budget(budget: &Value, short: &str) -> Budget {
         "pub" => ("unavailableAllowed", "totalReplicas", "desiredAvailable"),
         _ => ("disruptionsAllowed", "expectedPods", "desiredHealthy"),
     };
+    let is_counted =
+        condition(budget, "DisruptionAllowed").is_none_or(|one| one["reason"] != "SyncFailed");
     Budget {
         name: format!("{short} {}/{}", namespace(budget), name(budget)),
         allowed: status(allowed),
-        most: status(all) - status(least),
+        most: if is_counted {
+            status(all) - status(least)
+        } else {
+            0
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use berth_workload::objects::pod::Pod;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::places::Places;
 use crate::objects::{controller, items, name, namespace, text};
 
 /// The beginning of the decisions of `berth_controller::plugin` that refuse an eviction.
@@ -15,7 +16,7 @@ const LEFT: &str = "would be left where it is: ";
 /// Part of the decisions on pods that use nothing of their budget.
 const FREE: &str = "and take nothing: ";
 /// Part of the refusals that bring a replacement.
-const REPLACED: &str = "replacement first: ";
+pub(super) const REPLACED: &str = "replacement first: ";
 
 /// A budget of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,20 +60,32 @@ pub(super) struct Row {
     pub(super) answer: Answer,
     /// The answer as a sentence.
     pub(super) message: String,
+    /// What follows the eviction, if it is worth a word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) after: String,
     /// Flags of `kubectl drain` without which it refuses the whole node.
     pub(super) flags: Vec<&'static str>,
+    /// Whether the pod's DaemonSet recreates it on the node.
+    pub(super) returns: bool,
+    /// Why no other node takes its replacement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pending: Option<String>,
     /// The indexes of the budgets that count the pod.
     #[serde(skip)]
     pub(super) budgets: Vec<usize>,
 }
 
 impl Row {
-    /// The answer, and the flags that it needs.
+    /// The answer, what follows, and the flags that it needs.
     pub(super) fn sentence(&self) -> String {
-        if self.flags.is_empty() {
-            return self.message.clone();
+        let mut sentence = self.message.clone();
+        if !self.after.is_empty() {
+            sentence = format!("{sentence}; {}", self.after);
         }
-        format!("{} (needs {})", self.message, self.flags.join(", "))
+        if !self.flags.is_empty() {
+            sentence = format!("{sentence} (needs {})", self.flags.join(", "));
+        }
+        sentence
     }
 }
 
@@ -91,19 +104,25 @@ pub(super) fn rows(
     pods: &[Value],
     decisions: &[Decision],
     natives: &[(usize, NativeBudget)],
+    places: &Places,
 ) -> Vec<Row> {
     let mut natives = natives.to_vec();
     let mut pods: Vec<_> = pods.iter().collect();
     pods.sort_by_key(|pod| (namespace(pod), name(pod)));
     pods.into_iter()
-        .map(|pod| row(pod, decisions, &mut natives))
+        .map(|pod| row(pod, decisions, &mut natives, places))
         .collect()
 }
 
-fn row(pod: &Value, decisions: &[Decision], natives: &mut [(usize, NativeBudget)]) -> Row {
+fn row(
+    pod: &Value,
+    decisions: &[Decision],
+    natives: &mut [(usize, NativeBudget)],
+    places: &Places,
+) -> Row {
     let (answer, message, budgets) = match unevicted(pod) {
         Some(why) => (Answer::Stays, format!("stays: {why}"), Vec::new()),
-        None if has_ended(pod) || pod.pointer("/metadata/deletionTimestamp").is_some() => {
+        None if is_going(pod) => {
             let why = "would go: it has ended, or is on its way out";
             (Answer::Goes, why.to_owned(), Vec::new())
         }
@@ -114,12 +133,32 @@ fn row(pod: &Value, decisions: &[Decision], natives: &mut [(usize, NativeBudget)
         Answer::Stays => Vec::new(),
         Answer::Goes | Answer::Waits => flags(pod),
     };
+    let has_next = answer != Answer::Stays && !is_going(pod);
+    let owner = controller(pod).map_or("", |owner| text(owner, "/kind"));
+    let (mut after, mut pending) = (String::new(), None);
+    let waits = places.waits_for_uncordon(pod);
+    let returns = has_next && owner == "DaemonSet" && !waits;
+    match owner {
+        _ if !has_next => {}
+        "" => after = "no controller recreates it".to_owned(),
+        "DaemonSet" if returns => after = "its DaemonSet recreates it on the node".to_owned(),
+        "DaemonSet" | "BroadcastJob" => {
+            after = format!("its {owner} recreates it once the node is uncordoned");
+        }
+        _ => pending = places.pending(pod),
+    }
+    if let Some(why) = &pending {
+        after = format!("its replacement would be Pending: {why}");
+    }
     Row {
         namespace: namespace(pod).to_owned(),
         pod: name(pod).to_owned(),
         answer,
         message,
+        after,
         flags,
+        returns,
+        pending,
         budgets,
     }
 }
@@ -155,14 +194,8 @@ fn by_budgets(
             .iter()
             .for_each(|at| natives[*at].1.take(&typed));
     }
-    let mut words = own
-        .first()
-        .map_or("would go", |one| one.words.as_str())
-        .to_owned();
-    if controller(pod).is_some_and(|owner| owner["kind"] == "DaemonSet") {
-        words += "; its DaemonSet recreates it on the node";
-    }
-    (Answer::Goes, words, budgets)
+    let words = own.first().map_or("would go", |one| one.words.as_str());
+    (Answer::Goes, words.to_owned(), budgets)
 }
 
 fn typed(pod: &Value) -> Result<Pod, serde_json::Error> {
@@ -217,6 +250,11 @@ fn is_of_native_daemon_set(pod: &Value) -> bool {
     })
 }
 
+/// Whether the pod has ended, or is on its way out.
+fn is_going(pod: &Value) -> bool {
+    has_ended(pod) || pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
 fn has_ended(pod: &Value) -> bool {
     ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
 }
@@ -236,105 +274,84 @@ fn flags(pod: &Value) -> Vec<&'static str> {
     flags
 }
 
-/// When the node is empty. In each round, a budget lets go as many pods as may be away, because the
-/// replacements of the previous round are ready by then.
+/// When the node is empty. In each round, a budget lets go as many pods as may be away. These are
+/// the replacements of the previous round that have a node, because they are ready by then.
 pub(super) fn rounds(rows: &[Row], budgets: &[Budget]) -> Rounds {
-    let counts = |at: usize| rows.iter().filter(move |row| row.budgets.contains(&at));
-    let gone = |at: usize| counts(at).filter(|row| row.answer == Answer::Goes).count() as i64;
-    let is_replaced = |row: &Row| row.message.contains(REPLACED);
-    let never = rows.iter().find(|row| {
-        let held = |at: &usize| budgets.get(*at);
-        let is_passing = |at: &usize| {
-            held(at).is_some_and(|budget| budget.most > 0 && gone(*at) >= budget.allowed)
-        };
-        let none_ever = row
-            .budgets
-            .iter()
-            .filter_map(held)
-            .any(|budget| budget.most <= 0);
-        row.answer == Answer::Waits
-            && !is_replaced(row)
-            && (none_ever || !row.budgets.iter().any(is_passing))
-    });
-    if let Some(row) = never {
-        let message = row.message.strip_prefix(REFUSED).unwrap_or(&row.message);
+    let never = rows
+        .iter()
+        .find_map(|row| Some((row, never(row, rows, budgets)?)));
+    if let Some((row, message)) = never {
         return Rounds::Never(format!("{}/{}: {message}", row.namespace, row.pod));
     }
-    let of_budgets = budgets.iter().enumerate().map(|(at, budget)| {
-        let (all, first) = (
-            counts(at).filter(|row| !is_replaced(row)).count() as i64,
-            gone(at),
-        );
-        let rest = (all - first).max(0);
-        let most = budget.most.max(1);
-        i64::from(first > 0 || rest > 0) + (rest + most - 1) / most
-    });
-    let replaced = rows.iter().any(is_replaced);
-    let any = rows.iter().any(|row| row.answer == Answer::Goes);
-    let fewest = if replaced { 2 } else { i64::from(any) };
-    Rounds::Empty(of_budgets.max().unwrap_or_default().max(fewest))
-}
-
-/// The sentence on the first round.
-pub(super) fn first_round(rows: &[Row], budgets: &[Budget]) -> String {
-    let number = |answer| rows.iter().filter(|row| row.answer == answer).count();
-    let pods = |number| {
-        if number == 1 {
-            "1 pod goes".to_owned()
-        } else {
-            format!("{number} pods go")
-        }
-    };
-    let mut parts = vec![pods(number(Answer::Goes))];
-    let mut held: Vec<(String, usize)> = Vec::new();
-    for row in rows.iter().filter(|row| row.answer == Answer::Waits) {
-        let is_used_up = |at: &&usize| {
-            let gone = rows
-                .iter()
-                .filter(|row| row.answer == Answer::Goes && row.budgets.contains(at));
-            budgets
-                .get(**at)
-                .is_some_and(|budget| gone.count() as i64 >= budget.allowed)
-        };
-        let by = row.budgets.iter().find(is_used_up).or(row.budgets.first());
-        let by = by.and_then(|at| budgets.get(*at));
-        let state = match by {
-            _ if row.message.contains(REPLACED) => "waits for a replacement".to_owned(),
-            Some(budget) if budget.most > 0 => {
-                format!("waits for {} until replacements are ready", budget.name)
+    let (mut most, is_replaced) = (0, |row: &Row| row.message.contains(REPLACED));
+    for (at, budget) in budgets.iter().enumerate() {
+        let counted = rows.iter().filter(|row| row.budgets.contains(&at));
+        let counted: Vec<_> = counted.filter(|row| !is_replaced(row)).collect();
+        match rounds_of(budget, &counted) {
+            Ok(rounds) => most = rounds.max(most),
+            Err((row, away)) => {
+                return Rounds::Never(format!(
+                    "{}/{}: {} waits for the replacement of {}/{}, which would be Pending",
+                    row.namespace, row.pod, budget.name, away.namespace, away.pod
+                ));
             }
-            Some(budget) => format!("stays, held by {}", budget.name),
-            None => "stays, held by a budget".to_owned(),
-        };
-        match held.iter_mut().find(|(name, _)| *name == state) {
-            Some((_, number)) => *number += 1,
-            None => held.push((state, 1)),
         }
     }
-    for (state, number) in held {
-        // The plural of the verb.
-        let state = if number == 1 {
-            state
-        } else {
-            state
-                .replacen("waits", "wait", 1)
-                .replacen("stays", "stay", 1)
-        };
-        parts.push(format!("{number} {state}"));
-    }
-    format!("1st round: {}", parts.join("; "))
+    let any = rows.iter().any(|row| row.answer == Answer::Goes);
+    let fewest = if rows.iter().any(is_replaced) {
+        2
+    } else {
+        i64::from(any)
+    };
+    Rounds::Empty(most.max(fewest))
 }
 
-/// The sentence on the end.
-pub(super) fn last_round(node: &str, rounds: &Rounds) -> String {
-    match rounds {
-        Rounds::Empty(0) => format!("{node} has no pod that a drain evicts"),
-        Rounds::Empty(1) => format!("{node} is empty after 1 round"),
-        Rounds::Empty(rounds) => format!(
-            "{node} is empty after {rounds} rounds, if the replacements of each round become ready elsewhere"
-        ),
-        Rounds::Never(message) => {
-            format!("{node} is never empty as long as this stays so: {message}")
-        }
+/// Why the eviction of a pod is refused in each round.
+fn never(row: &Row, rows: &[Row], budgets: &[Budget]) -> Option<String> {
+    if row.answer != Answer::Waits {
+        return None;
     }
+    if row.message.contains(REPLACED) {
+        let why = row.pending.as_ref()?;
+        return Some(format!("its replacement would be Pending: {why}"));
+    }
+    let gone = |at: usize| {
+        let goes = |one: &&Row| one.answer == Answer::Goes && one.budgets.contains(&at);
+        rows.iter().filter(goes).count() as i64
+    };
+    let held = |at: &usize| budgets.get(*at);
+    let is_passing =
+        |at: &usize| held(at).is_some_and(|budget| budget.most > 0 && gone(*at) >= budget.allowed);
+    let holding = || row.budgets.iter().filter_map(held);
+    let none_ever = holding().any(|budget| budget.most <= 0);
+    (none_ever || !row.budgets.iter().any(is_passing)).then(|| {
+        let message = row.message.strip_prefix(REFUSED).unwrap_or(&row.message);
+        message.to_owned()
+    })
+}
+
+/// The rounds after which the pods of a budget are gone; otherwise a pod that never goes, and one
+/// whose replacement it waits for.
+fn rounds_of<'a>(budget: &Budget, pods: &[&'a Row]) -> Result<i64, (&'a Row, &'a Row)> {
+    let goes = |row: &&&Row| row.answer == Answer::Goes;
+    let mut rounds = i64::from(!pods.is_empty());
+    let mut away: Vec<_> = pods.iter().filter(goes).filter(has_no_place).collect();
+    let mut waiting = pods
+        .iter()
+        .filter(|row| row.answer == Answer::Waits)
+        .peekable();
+    while let Some(next) = waiting.peek() {
+        let may = budget.most.max(1) - away.len() as i64;
+        if let (..1, Some(first)) = (may, away.first()) {
+            return Err((next, first));
+        }
+        let round = waiting.by_ref().take(usize::try_from(may).unwrap_or(1));
+        away.extend(round.filter(has_no_place));
+        rounds += 1;
+    }
+    Ok(rounds)
+}
+
+fn has_no_place(row: &&&Row) -> bool {
+    row.pending.is_some()
 }

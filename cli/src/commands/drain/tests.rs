@@ -2,8 +2,14 @@ use berth_workload::budget::drain::EvictionDecision;
 use berth_workload::budget::native::NativeBudget;
 use serde_json::{Value, json};
 
+use super::places::Places;
 use super::read::own_budget;
-use super::rounds::{Answer, Budget, Decision, Rounds, Row, first_round, last_round, rounds, rows};
+use super::rounds::{Answer, Budget, Decision, Rounds, Row, rounds};
+use super::words::{first_round, last_round, remains};
+
+fn rows(pods: &[Value], decisions: &[Decision], natives: &[(usize, NativeBudget)]) -> Vec<Row> {
+    super::rounds::rows(pods, decisions, natives, &Places::default())
+}
 
 fn pod(name: &str, change: Value) -> Value {
     let mut pod = json!({
@@ -154,7 +160,10 @@ fn row_of(name: &str, answer: Answer, message: &str, budgets: &[usize]) -> Row {
         pod: name.to_owned(),
         answer,
         message: message.to_owned(),
+        after: String::new(),
         flags: Vec::new(),
+        returns: false,
+        pending: None,
         budgets: budgets.to_vec(),
     }
 }
@@ -227,9 +236,9 @@ fn sentences_name_budgets_and_numbers() {
         first_round(&rows, &budgets),
         "1st round: 1 pod goes; 2 wait for pub d/web until replacements are ready; 1 waits for a replacement; 2 stay, held by dpdb d/db"
     );
-    let end = last_round("n", &rounds(&rows, &budgets));
+    let end = last_round("n", &rounds(&rows, &budgets), &rows);
     assert_eq!(end, "n is never empty as long as this stays so: d/f: x");
-    let end = last_round("n", &rounds(&rows[..5], &budgets));
+    let end = last_round("n", &rounds(&rows[..5], &budgets), &rows[..5]);
     assert!(end.starts_with("n is empty after 3 rounds"), "{end}");
 }
 
@@ -239,4 +248,160 @@ fn budgets_are_read_by_their_kinds_fields() {
     assert_eq!(own_budget(&pub_, "pub"), budget("pub d/a", 1, 2));
     let other = json!({"metadata": {"name": "a", "namespace": "d"}, "status": {"disruptionsAllowed": 0, "expectedPods": 2, "desiredHealthy": 2}});
     assert_eq!(own_budget(&other, "dpdb"), budget("dpdb d/a", 0, 0));
+}
+
+#[test]
+fn pods_without_another_node_end_the_rounds() {
+    let pinned = |mut row: Row| {
+        row.pending = Some("pinned".to_owned());
+        row
+    };
+    let goes = |name| row_of(name, Answer::Goes, "would go", &[0]);
+    let waits = |name| row_of(name, Answer::Waits, "would be refused: used up", &[0]);
+    let first = "would be refused: replacement first: x";
+    let never = |pod: &str, away: &str| {
+        Rounds::Never(format!(
+            "d/{pod}: b waits for the replacement of d/{away}, which would be Pending"
+        ))
+    };
+    let cases = [
+        (vec![pinned(goes("a"))], 1, Rounds::Empty(1)),
+        (vec![goes("a"), pinned(waits("b"))], 1, Rounds::Empty(2)),
+        (vec![pinned(goes("a")), waits("b")], 1, never("b", "a")),
+        // One of two places stays free.
+        (
+            vec![pinned(goes("a")), goes("b"), waits("c"), waits("d")],
+            2,
+            Rounds::Empty(3),
+        ),
+        (
+            vec![goes("a"), pinned(waits("b")), waits("c")],
+            1,
+            never("c", "b"),
+        ),
+        (
+            vec![pinned(row_of("a", Answer::Waits, first, &[0]))],
+            1,
+            Rounds::Never("d/a: its replacement would be Pending: pinned".to_owned()),
+        ),
+    ];
+    for (rows, most, expected) in cases {
+        let found = rounds(&rows, &[budget("b", most, most)]);
+        assert_eq!(found, expected, "{rows:?} {most}");
+    }
+}
+
+#[test]
+fn remaining_and_pending_pods_are_named() {
+    let daemons = |api: &str| json!([{"apiVersion": api, "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}]);
+    let node = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    let lazy = json!({"metadata": {"uid": "lazy", "annotations": {"daemonset.kruise.io/ignore-unschedulable": "true"}}});
+    let mut of_lazy = daemons("apps.kruise.io/v1beta1");
+    of_lazy[0]["uid"] = json!("lazy");
+    let places = Places {
+        nodes: vec![node("n"), node("other")],
+        daemons: vec![lazy],
+        ..Places::default()
+    };
+    let pods = [
+        pod(
+            "native",
+            json!({"/metadata/ownerReferences": daemons("apps/v1")}),
+        ),
+        pod(
+            "own",
+            json!({"/metadata/ownerReferences": daemons("apps.kruise.io/v1beta1")}),
+        ),
+        pod("lazy", json!({"/metadata/ownerReferences": of_lazy})),
+        pod("free", json!({})),
+        pod("bare", json!({"/metadata/ownerReferences": []})),
+        pod(
+            "pinned",
+            json!({"/spec": {"nodeName": "n", "nodeSelector": {"disk": "ssd"}}}),
+        ),
+        pod(
+            "ended",
+            json!({"/status/phase": "Failed", "/spec": {"nodeSelector": {"disk": "ssd"}}}),
+        ),
+    ];
+    let rows = super::rounds::rows(&pods, &[], &[], &places);
+    let found: Vec<_> = rows.iter().map(|row| (&*row.pod, row.sentence())).collect();
+    assert_eq!(
+        found,
+        [
+            ("bare", "would go; no controller recreates it (needs --force)"),
+            ("ended", "would go: it has ended, or is on its way out"),
+            ("free", "would go"),
+            ("lazy", "would go; its DaemonSet recreates it once the node is uncordoned"),
+            ("native", "stays: it is of a DaemonSet (needs --ignore-daemonsets)"),
+            ("own", "would go; its DaemonSet recreates it on the node"),
+            (
+                "pinned",
+                "would go; its replacement would be Pending: no other node matches its nodeSelector disk=ssd"
+            ),
+        ]
+        .map(|(pod, sentence)| (pod, sentence.to_owned()))
+    );
+    assert_eq!(
+        remains(&rows),
+        [
+            "1 pod stays: d/native",
+            "1 pod comes back, because its DaemonSet recreates it on the node: d/own",
+            "1 pod would be Pending, because no other node takes it: d/pinned",
+        ]
+    );
+    assert_eq!(
+        last_round("n", &rounds(&rows, &[]), &rows),
+        "n is empty after 1 round, except for the pods that stay or come back"
+    );
+}
+
+#[test]
+fn failed_count_of_a_native_budget_is_named() {
+    let of = |spec: Value, reason: &str| {
+        json!({
+            "metadata": {"name": "web", "namespace": "d", "generation": 2},
+            "spec": spec,
+            "status": {"expectedPods": 3, "desiredHealthy": 2, "conditions": [{
+                "type": "DisruptionAllowed", "status": "False", "reason": reason, "message": "found no scale"}]},
+        })
+    };
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let failed = "PodDisruptionBudget d/web allows no pod to go, because Kubernetes cannot count its pods (SyncFailed): found no scale; ";
+    let cases = [
+        (
+            of(
+                json!({"selector": selector, "maxUnavailable": 1}),
+                "SyncFailed",
+            ),
+            format!("{failed}set spec.minAvailable to a number"),
+            0,
+        ),
+        (
+            of(
+                json!({"selector": selector, "minAvailable": 1}),
+                "SyncFailed",
+            ),
+            format!("{failed}see `kubectl describe pdb web -n d`"),
+            0,
+        ),
+        (
+            of(
+                json!({"selector": selector, "minAvailable": 1}),
+                "InsufficientPods",
+            ),
+            "PodDisruptionBudget d/web was changed a moment ago".to_owned(),
+            1,
+        ),
+    ];
+    for (budget, expected, most) in cases {
+        let native = serde_json::from_value(budget.clone()).unwrap();
+        let rows = rows(&[pod("a", json!({}))], &[], &[(0, native)]);
+        let message = &rows[0].message;
+        assert!(
+            message.starts_with(&format!("would be refused: {expected}")),
+            "{message}"
+        );
+        assert_eq!(own_budget(&budget, "pdb").most, most);
+    }
 }

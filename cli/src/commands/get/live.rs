@@ -10,6 +10,7 @@ use futures::future::LocalBoxFuture;
 use jiff::Timestamp;
 use kube::runtime::watcher::Config;
 use serde_json::{Value, json};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::health::{is_paused, rolling};
@@ -22,9 +23,9 @@ use super::watched::{LOST, Watched};
 use super::world::{World, pod_query, slim};
 use crate::exit::{Exit, sentence};
 use crate::kinds::NamedKind;
-use crate::objects::text;
+use crate::objects;
 use crate::session::Session;
-use crate::text::clean;
+use crate::text;
 
 /// The shortest time between two drawings.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -63,9 +64,7 @@ struct Live<'a> {
 pub async fn run(session: &Session, kind: &NamedKind, name: &str) -> anyhow::Result<Exit> {
     let world = World::read(session, kind, name).await?;
     let planner = Planner::new(session).await;
-    let plan = planner
-        .explain(world.plural, &session.namespace, name)
-        .await;
+    let plan = planner.explain(session, world.plural, name).await;
     let now = Instant::now();
     let mut live = Live {
         session,
@@ -81,7 +80,7 @@ pub async fn run(session: &Session, kind: &NamedKind, name: &str) -> anyhow::Res
     };
     live.take_plan(plan);
     if let Some(note) = &planner.note {
-        anstream::eprintln!("note: {note}");
+        text::note(note);
     }
     let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if is_screen {
@@ -121,7 +120,7 @@ impl Live<'_> {
     {
         self.planned.0 = Instant::now();
         self.is_changed.0 = false;
-        let (plural, namespace) = (self.world.plural, self.session.namespace.clone());
+        let plural = self.world.plural;
         let (session, name) = (self.session, self.name.to_owned());
         let mut world = World {
             plural,
@@ -129,9 +128,10 @@ impl Live<'_> {
             ..World::default()
         };
         Box::pin(async move {
-            let plan = planner.explain(plural, &namespace, &name).await;
-            let rest = world.read_rest(session).await.map(|()| world);
-            (plan, rest)
+            // At once, so that a lost connection shows after one time of `--request-timeout`.
+            let plan = planner.explain(session, plural, &name);
+            let (plan, rest) = futures::join!(plan, world.read_rest(session));
+            (plan, rest.map(|()| world))
         })
     }
 
@@ -164,13 +164,13 @@ impl Live<'_> {
     /// often.
     fn is_plan_due(&self) -> bool {
         let (began, ended) = self.planned;
+        let since = ended.elapsed();
+        if self.watched.trouble.is_some() {
+            return since >= RETRY;
+        }
         let pause = PLAN.max(ended.saturating_duration_since(began) * 4);
         let again = self.plan.as_ref().and_then(|plan| plan.plan.look_again);
-        let again = match self.watched.trouble {
-            Some(_) => RETRY,
-            None => again.map_or(OLD_PLAN, |wait| wait.unsigned_abs().min(OLD_PLAN)),
-        };
-        let since = ended.elapsed();
+        let again = again.map_or(OLD_PLAN, |wait| wait.unsigned_abs().min(OLD_PLAN));
         since >= pause && (self.is_changed.0 || since >= again)
     }
 
@@ -185,10 +185,10 @@ impl Live<'_> {
             self.has_new_pods = true;
             return false;
         }
-        let uid = text(&self.world.object, "/metadata/uid");
+        let uid = objects::text(&self.world.object, "/metadata/uid");
         let own = cache
             .objects()
-            .find(|one| text(one, "/metadata/uid") == uid);
+            .find(|one| objects::text(one, "/metadata/uid") == uid);
         match own {
             Some(own) => self.world.object = own.clone(),
             // An object that may not be watched stays as it was read.
@@ -233,7 +233,7 @@ impl Live<'_> {
                 _ = tick.tick() => {
                     if trouble != self.watched.trouble {
                         trouble.clone_from(&self.watched.trouble);
-                        trouble.iter().for_each(|one| anstream::eprintln!("note: {}", clean(one)));
+                        trouble.iter().for_each(|one| text::note(one));
                     }
                     if std::mem::take(&mut self.is_changed.1) {
                         self.refresh();
@@ -325,6 +325,7 @@ fn is_lost(error: &anyhow::Error) -> bool {
         let of_berth = cause.downcast_ref::<Failed>();
         of_kube.is_some_and(|cause| !matches!(cause, kube::Error::Api(_)))
             || of_berth.is_some_and(|cause| cause.code == 0)
+            || cause.is::<Elapsed>()
     })
 }
 

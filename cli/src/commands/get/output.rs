@@ -1,20 +1,9 @@
 //! Lines on standard output.
 
-use std::io::IsTerminal;
-
 use anstyle::{AnsiColor, Style};
 
 use super::render::Line;
 use super::tone::Tone;
-
-/// The columns of the terminal; `None` for files and pipes, which have no bound.
-pub fn width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
-        return None;
-    }
-    let (columns, _) = crossterm::terminal::size().ok()?;
-    Some(usize::from(columns)).filter(|columns| *columns > 0)
-}
 
 /// Prints lines, in colours if the output is a terminal.
 pub fn print(lines: &[Line]) {

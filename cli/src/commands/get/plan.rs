@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use berth_controller::plugin::Explained;
 use berth_controller::plugin::{ExplainedObject, explain};
 use berth_controller::settings::published::Published;
-use kube::Client;
 
 use crate::exit::sentence;
 use crate::session::Session;
@@ -13,7 +12,6 @@ use crate::text::clean;
 
 /// What plans are made with.
 pub struct Planner {
-    client: Client,
     settings: Published,
     /// What the user should know about the settings.
     pub note: Option<String>,
@@ -24,7 +22,6 @@ impl Planner {
     pub async fn new(session: &Session) -> Self {
         let (settings, note) = session.settings().await;
         Self {
-            client: session.client.clone(),
             settings,
             note: note.map(|note| clean(&note)),
         }
@@ -33,20 +30,22 @@ impl Planner {
     /// The plan for an object.
     ///
     /// # Errors
-    /// The user may not read what the plan needs, or the apiserver did not answer.
+    /// The user may not read what the plan needs, or the apiserver did not answer within
+    /// `--request-timeout`.
     pub async fn explain(
         &self,
+        session: &Session,
         plural: &str,
-        namespace: &str,
         name: &str,
     ) -> anyhow::Result<Explained> {
         let object = ExplainedObject {
             kind: plural,
-            namespace,
+            namespace: &session.namespace,
             name,
             node: None,
         };
-        explain(&self.client, &self.settings, object).await
+        let explained = explain(&session.client, &self.settings, object);
+        session.within(explained).await?
     }
 }
 

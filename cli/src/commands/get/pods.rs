@@ -1,6 +1,7 @@
 //! The state of a pod in a word, and what is worth knowing beside it.
 
 use berth_api::names::{annotation, condition, label, lifecycle_state as lifecycle};
+use berth_workload::blocked::NO_IMAGE;
 use berth_workload::update::revision;
 use serde_json::Value;
 
@@ -14,6 +15,8 @@ pub struct PodState {
     pub tone: Tone,
     /// The word.
     pub word: String,
+    /// Why no node has the pod; empty if one has.
+    pub reason: String,
     /// Readiness, restarts, and how it came to its revision.
     pub facts: Vec<String>,
 }
@@ -35,9 +38,11 @@ pub fn annotation_of<'a>(object: &'a Value, name: &str) -> &'a str {
 /// The state of a pod.
 pub fn state(pod: &Value) -> PodState {
     let (tone, word) = word(pod);
+    let scheduled = condition_of(pod, "PodScheduled").filter(|_| unscheduled(pod).is_some());
     PodState {
         tone,
         word,
+        reason: scheduled.map_or("", |one| text(one, "/message")).to_owned(),
         facts: facts(pod),
     }
 }
@@ -105,7 +110,7 @@ fn unscheduled(pod: &Value) -> Option<&str> {
     })
 }
 
-/// The reason why a container does not run.
+/// The reason why a container does not run. A missing image comes first, because no restart helps.
 fn stopped(pod: &Value) -> Option<(Tone, &str)> {
     let init = items(pod, "/status/initContainerStatuses");
     let waiting = init.chain(items(pod, "/status/containerStatuses"));
@@ -114,7 +119,7 @@ fn stopped(pod: &Value) -> Option<(Tone, &str)> {
         .filter(|reason| !reason.is_empty())
         .collect::<Vec<_>>();
     let starts = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
-    reasons.sort_by_key(|reason| starts(reason));
+    reasons.sort_by_key(|reason| (starts(reason), !NO_IMAGE.contains(reason)));
     let reason = reasons.first().copied()?;
     Some((
         if starts(reason) {
@@ -146,14 +151,6 @@ fn facts(pod: &Value) -> Vec<String> {
     }
     if !label_of(pod, label::SPECIFIED_DELETE).is_empty() {
         facts.push("to be deleted".to_owned());
-    }
-    if unscheduled(pod).is_some() {
-        let message = condition_of(pod, "PodScheduled").map(|one| text(one, "/message"));
-        facts.extend(
-            message
-                .filter(|message| !message.is_empty())
-                .map(str::to_owned),
-        );
     }
     facts
 }

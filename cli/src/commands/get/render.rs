@@ -1,15 +1,15 @@
 //! The tree as lines of a width.
 
-use ratatui::text::Span;
-
 use super::tone::Tone;
 use super::tree::{Row, Tree};
-use crate::text::clean;
+use crate::text::{clean, columns, cut, wrap};
 
 /// Columns between two columns.
 const GAP: usize = 2;
-/// The narrowest column INFO that is worth its place.
+/// The column INFO that other columns make room for.
 const LEAST_INFO: usize = 24;
+/// The narrowest column INFO that says anything.
+const NARROWEST_INFO: usize = 8;
 /// The order in which columns go when the width is too small: KIND, NODE, AGE.
 const DROPPED: [usize; 3] = [1, 4, 3];
 /// The width of the names of fields.
@@ -82,10 +82,36 @@ fn table(rows: &[Row], width: usize) -> Vec<Line> {
             .zip(branches(rows))
             .map(|(row, branch)| cells_of(row, &branch)),
     );
-    let shown = |row: &[String; 6]| row[2..].iter().any(|cell| !cell.is_empty());
+    let widths = widths(&cells, width);
+    let pods = std::iter::once(&None).chain(rows.iter().map(|row| &row.pod));
+    let tones = std::iter::once(Tone::Plain).chain(rows.iter().map(|row| row.tone));
+    let mut lines = Vec::with_capacity(cells.len());
+    for (at, ((cells, tone), pod)) in cells.iter().zip(tones).zip(pods).enumerate() {
+        let look = (tone, pod.clone());
+        let row = at.checked_sub(1).and_then(|at| rows.get(at));
+        let cut = row.filter(|row| !row.reason.is_empty() && columns(&cells[5]) > widths[5]);
+        let Some(row) = cut else {
+            lines.push(line(cells, &widths, look, has_columns(cells), width));
+            continue;
+        };
+        let mut short = cells.clone();
+        short[5] = clean(&row.info);
+        lines.push(line(&short, &widths, look, has_columns(cells), width));
+        let has_children = rows.get(at).is_some_and(|next| next.depth > row.depth);
+        lines.extend(below(row, &cells[0], has_children, width));
+    }
+    lines
+}
+
+/// Whether a row has more than a name. A line of text without a state may reach over all columns.
+fn has_columns(cells: &[String; 6]) -> bool {
+    cells[2..].iter().any(|cell| !cell.is_empty())
+}
+
+/// The widths of the columns; 0 for columns that have no place.
+fn widths(cells: &[[String; 6]], width: usize) -> Vec<usize> {
     let natural = |column: usize| {
-        // A line of text without a state may reach over all columns.
-        let of_rows = cells.iter().filter(|row| shown(row));
+        let of_rows = cells.iter().filter(|row| has_columns(row));
         of_rows
             .map(|row| columns(&row[column]))
             .max()
@@ -104,12 +130,23 @@ fn table(rows: &[Row], width: usize) -> Vec<Line> {
     }
     let others = taken(&widths) - widths[0];
     widths[0] = widths[0].min(width.saturating_sub(others).max(12));
-    widths[5] = widths[5].min(width.saturating_sub(taken(&widths)));
-    let pods = std::iter::once(&None).chain(rows.iter().map(|row| &row.pod));
-    let tones = std::iter::once(Tone::Plain).chain(rows.iter().map(|row| row.tone));
-    let lines = cells.iter().zip(tones).zip(pods);
+    let fits = width.saturating_sub(taken(&widths));
+    widths[5] = match fits < widths[5].min(NARROWEST_INFO) {
+        true => 0,
+        false => widths[5].min(fits),
+    };
+    widths
+}
+
+/// The reason of a row that does not fit beside it, in lines below the row.
+fn below(row: &Row, cell: &str, has_children: bool, width: usize) -> Vec<Line> {
+    let branch: String = cell.chars().take(row.depth * 3).collect();
+    let branch = branch.replace("├──", "│  ").replace("└──", "   ");
+    let branch = branch + if has_children { "│ " } else { "  " };
+    let rest = width.saturating_sub(columns(&branch)).max(NARROWEST_INFO);
+    let lines = wrap(&clean(&row.reason), rest).into_iter();
     lines
-        .map(|((cells, tone), pod)| line(cells, &widths, (tone, pod.clone()), shown(cells), width))
+        .map(|text| Line::plain(format!("{branch}{text}")))
         .collect()
 }
 
@@ -163,13 +200,18 @@ fn cells_of(row: &Row, branch: &str) -> [String; 6] {
         status => format!("{} {}", row.tone.symbol(), clean(status)),
     };
     let blank = if row.icon.is_empty() { "" } else { " " };
+    let info = match (row.reason.as_str(), row.info.as_str()) {
+        ("", info) => info.to_owned(),
+        (reason, "") => reason.to_owned(),
+        (reason, info) => format!("{reason}; {info}"),
+    };
     [
         format!("{branch}{}{blank}{}", row.icon, clean(&row.name)),
         row.kind.to_owned(),
         status,
         row.age.clone(),
         clean(&row.node),
-        clean(&row.info),
+        clean(&info),
     ]
 }
 
@@ -199,29 +241,6 @@ fn branches(rows: &[Row]) -> Vec<String> {
     branches
 }
 
-/// How many columns of a terminal a text takes.
-pub fn columns(text: &str) -> usize {
-    Span::raw(text).width()
-}
-
-/// The text, cut at its end to a width.
-pub fn cut(text: &str, width: usize) -> String {
-    if columns(text) <= width {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    for one in text.chars() {
-        if columns(&kept) + columns(one.encode_utf8(&mut [0; 4])) + 1 > width {
-            break;
-        }
-        kept.push(one);
-    }
-    if width > 0 {
-        kept.push('…');
-    }
-    kept
-}
-
 /// A name behind its branch, cut to a width. The end stays, because the names of a workload's pods
 /// differ there.
 fn cut_name(text: &str, width: usize) -> String {
@@ -248,43 +267,3 @@ fn cut_name(text: &str, width: usize) -> String {
     }
     cut(&format!("{branch}{icon}…{kept}"), width)
 }
-
-/// The text in lines of a width, broken at blanks, and within words that are longer.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let mut word = word.to_owned();
-        while let Some(line) = lines.last_mut() {
-            let blank = usize::from(!line.is_empty());
-            let room = width.saturating_sub(columns(line) + blank);
-            if columns(&word) <= room {
-                if blank > 0 {
-                    line.push(' ');
-                }
-                line.push_str(&word);
-                break;
-            }
-            if line.is_empty() {
-                let rest = word.chars().scan(0, |taken, one| {
-                    *taken += columns(one.encode_utf8(&mut [0; 4]));
-                    Some((*taken, one))
-                });
-                let fits = rest.take_while(|(taken, _)| *taken <= width.max(2));
-                let fits: String = fits.map(|(_, one)| one).collect();
-                word = word.split_off(fits.len());
-                *line = fits;
-            }
-            lines.push(String::new());
-        }
-    }
-    if lines.len() > 1 && lines.last().is_some_and(String::is_empty) {
-        lines.pop();
-    }
-    for line in &mut lines {
-        line.truncate(line.trim_end().len());
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests;

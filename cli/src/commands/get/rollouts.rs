@@ -12,12 +12,11 @@ use kube::runtime::watcher::Config;
 use serde_json::Value;
 
 use super::health::state;
-use super::render::columns;
 use super::watched::Watched;
 use crate::exit::Exit;
 use crate::objects::{name, namespace, text};
 use crate::session::Session;
-use crate::text::{age_of, clean, table};
+use crate::text::{age_of, clean, columns, note, table};
 
 const HEADER: [&str; 8] = [
     "NAMESPACE",
@@ -73,7 +72,7 @@ pub async fn run(listed: &Listed, session: &Session) -> anyhow::Result<Exit> {
         }
     }
     for sentence in &refused {
-        anstream::eprintln!("note: {sentence}");
+        note(sentence);
     }
     if rows.is_empty() {
         anstream::eprintln!("{}", none(namespace));
@@ -135,13 +134,10 @@ async fn watch(listed: &Listed, session: &Session, namespace: &str) -> anyhow::R
         watched.next().await?;
         if watched.trouble != reported.0 {
             reported.0.clone_from(&watched.trouble);
-            watched
-                .trouble
-                .iter()
-                .for_each(|one| anstream::eprintln!("note: {}", clean(one)));
+            watched.trouble.iter().for_each(|one| note(one));
         }
         for sentence in watched.refused.iter().skip(reported.1) {
-            anstream::eprintln!("note: {}", clean(sentence));
+            note(sentence);
         }
         reported.1 = watched.refused.len();
         if !watched.is_complete() {

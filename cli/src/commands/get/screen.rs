@@ -13,9 +13,9 @@ use ratatui::text::{Line as Drawn, Span};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::plan::why;
-use super::render::{Line, wrap};
+use super::render::Line;
 use super::tone::Tone;
-use crate::text::clean;
+use crate::text::{clean, wrap};
 
 /// How long the thread that reads keys waits before it looks whether the screen is closed.
 const POLL: Duration = Duration::from_millis(50);

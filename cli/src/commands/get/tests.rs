@@ -23,7 +23,7 @@ fn check(file: &str, world: &World, waiting: &[(&str, &str)], width: Option<usiz
     for line in lines(&tree, width) {
         let line = line.text();
         if let Some(width) = width {
-            assert!(super::render::columns(&line) <= width, "{line}");
+            assert!(crate::text::columns(&line) <= width, "{line}");
         }
         text += &line;
         text.push('\n');
@@ -412,7 +412,7 @@ fn unread_revisions_make_the_plan_worthless() {
     plan.unread = vec![unread.clone()];
     let tree = tree(&world, Some(&plan), now());
     assert_eq!(tree.notes, [unread], "one sentence for each kind");
-    assert!(!tree.rows.iter().any(|row| row.info.contains("waits")));
+    assert!(!tree.rows.iter().any(|row| row.reason.contains("waits")));
 }
 
 #[test]

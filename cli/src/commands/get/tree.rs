@@ -54,6 +54,8 @@ pub struct Row {
     pub age: String,
     /// The node of a pod.
     pub node: String,
+    /// Why it waits, or what blocks it.
+    pub reason: String,
     /// What else is worth knowing.
     pub info: String,
     /// The name of a pod in plans.
@@ -71,6 +73,7 @@ impl Row {
             status: String::new(),
             age: String::new(),
             node: String::new(),
+            reason: String::new(),
             info: String::new(),
             pod: None,
         }
@@ -158,7 +161,7 @@ impl<'a> Scene<'a> {
             tone: self.state.health.into(),
             status: self.state.health.word().to_owned(),
             age: self.age(&self.world.object),
-            info: self.waiting.get("").copied().unwrap_or_default().to_owned(),
+            reason: self.waiting.get("").copied().unwrap_or_default().to_owned(),
             ..Row::new(0, "⟳", name(&self.world.object).to_owned())
         }
     }
@@ -239,23 +242,15 @@ impl<'a> Scene<'a> {
     fn pod(&self, pod: &Value, depth: usize) -> Row {
         let state = pods::state(pod);
         let of_plan = pod_name(self.world, pod);
-        let waits = self
-            .waiting
-            .get(&*of_plan)
-            .map(|reason| (*reason).to_owned());
-        let facts = state.facts.join(", ");
-        let info = match waits {
-            Some(reason) if facts.is_empty() => reason,
-            Some(reason) => format!("{reason}; {facts}"),
-            None => facts,
-        };
+        let waits = self.waiting.get(&*of_plan).copied();
         Row {
             kind: "Pod",
             tone: state.tone,
             status: state.word,
             age: self.age(pod),
             node: text(pod, "/spec/nodeName").to_owned(),
-            info,
+            reason: waits.unwrap_or(&state.reason).to_owned(),
+            info: state.facts.join(", "),
             pod: Some(of_plan.clone()),
             ..Row::new(depth, "□", of_plan)
         }

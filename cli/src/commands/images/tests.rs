@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{bytes, places, pulls, summary};
+use super::{bytes, places};
 use crate::commands::get::world::World;
 
 fn world(pods: Vec<Value>) -> World {
@@ -105,40 +105,4 @@ fn bytes_in_mib() {
         assert_eq!(bytes(number), text);
     }
     assert!(bytes(i64::MAX).ends_with("MiB"));
-}
-
-#[test]
-fn pulls_of_a_node_failed_first() {
-    let node = json!({
-        "metadata": {"name": "n"},
-        "spec": {"images": {"web": {"tags": [{"tag": "1"}, {"tag": "2"}, {"tag": "3"}]}}},
-        "status": {
-            "desired": 3, "succeeded": 1, "failed": 1, "waiting": 1,
-            "conditions": [{"type": "RuntimeReady", "status": "False", "message": "no socket"}],
-            "imageStatuses": {"web": {"tags": [
-                {"tag": "1", "phase": "Succeeded", "progress": 100, "bytesTotal": 3 << 20,
-                 "startTime": "2026-11-30T11:58:00Z", "completionTime": "2026-11-30T11:59:00Z"},
-                {"tag": "2", "phase": "Failed", "message": "no such image", "startTime": "2026-11-30T11:59:30Z"}]}},
-        },
-    });
-    let rows = pulls(&node, "2026-11-30T12:00:00Z".parse().unwrap());
-    assert_eq!(
-        rows,
-        [
-            ["web", "2", "Failed", "0%", "", "30s", "no such image"],
-            ["web", "3", "Waiting", "0%", "", "-", ""],
-            ["web", "1", "Succeeded", "100%", "3.0 MiB", "60s", ""],
-        ]
-    );
-    assert_eq!(
-        summary(&node),
-        [
-            "Node n: the runtime does not answer: no socket",
-            "3 pulls: 1 succeeded, 0 in work, 1 waiting, 1 failed",
-        ]
-    );
-    assert_eq!(
-        summary(&json!({})).first().unwrap(),
-        "Node : no daemon has reported yet"
-    );
 }

@@ -4,13 +4,30 @@ use serde_json::{Map, Value, json};
 
 /// Stands for a value.
 pub(super) const MASK: &str = "<masked>";
-/// The manifest that kubectl applied, with all values of variables.
-const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotations of others whose values are no secrets. Not one of them: the manifest that kubectl
+/// applied, and `kubernetes.io/change-cause`, which contain values of variables.
+const HARMLESS: [&str; 15] = [
+    "batch.kubernetes.io/job-completion-index",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "controller.kubernetes.io/pod-deletion-cost",
+    "deployment.kubernetes.io/desired-replicas",
+    "deployment.kubernetes.io/max-replicas",
+    "deployment.kubernetes.io/revision",
+    "deprecated.daemonset.template.generation",
+    "kubectl.kubernetes.io/default-container",
+    "kubectl.kubernetes.io/restartedAt",
+    "kubernetes.io/config.hash",
+    "kubernetes.io/config.mirror",
+    "kubernetes.io/config.seen",
+    "kubernetes.io/config.source",
+    "meta.helm.sh/release-name",
+    "meta.helm.sh/release-namespace",
+];
 /// Lists of names and values.
 const NAMED_VALUES: [&str; 2] = ["env", "httpHeaders"];
 
 /// The object without `managedFields`, values of variables and of HTTP headers, content of Secrets,
-/// and the applied manifest.
+/// and annotations of others.
 pub(super) fn masked(object: &Value) -> Value {
     match object {
         Value::Object(fields) => {
@@ -34,13 +51,20 @@ pub(super) fn masked(object: &Value) -> Value {
     }
 }
 
+/// Whether an annotation is of OpenKruise or Berth, or harmless.
+fn is_known(annotation: &str) -> bool {
+    let domain = annotation.split_once('/').map_or("", |(domain, _)| domain);
+    let is_kruise = domain == "kruise.io" || domain.ends_with(".kruise.io");
+    is_kruise || HARMLESS.contains(&annotation)
+}
+
 /// Annotations. Some contain JSON with variables, such as the patch of a UnitedDeployment's subset.
 fn annotations(value: &Value) -> Value {
     let Some(all) = value.as_object() else {
         return masked(value);
     };
     let all = all.iter().map(|(name, value)| {
-        if name == APPLIED {
+        if !is_known(name) {
             return (name.clone(), json!(MASK));
         }
         let inner: Option<Value> = value

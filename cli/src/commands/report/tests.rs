@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::archive::{ALL, Archive};
 use super::mask::{MASK, masked};
+use super::newest;
 
 #[test]
 fn masked_objects_have_no_secret_values() {
@@ -14,7 +15,7 @@ fn masked_objects_have_no_secret_values() {
         "metadata": {
             "name": "web",
             "managedFields": [{"manager": "kubectl"}],
-            "annotations": {applied: "s3cret", "apps.kruise.io/subset-patch": patch.to_string(), "plain": "7"},
+            "annotations": {applied: "s3cret", "apps.kruise.io/subset-patch": patch.to_string(), "deployment.kubernetes.io/revision": "7"},
         },
         "spec": {
             "template": {"spec": {
@@ -37,11 +38,64 @@ fn masked_objects_have_no_secret_values() {
     let text = masked.to_string();
     assert!(!text.contains("s3cret"), "{text}");
     assert!(!text.contains("managedFields"));
-    assert_eq!(masked["metadata"]["annotations"]["plain"], "7");
+    let revision = "deployment.kubernetes.io/revision";
+    assert_eq!(masked["metadata"]["annotations"][revision], "7");
     assert_eq!(masked["metadata"]["annotations"][applied], MASK);
     let web = &masked["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(web["env"][0], json!({"name": "KEY", "value": MASK}));
     assert_eq!(web["env"][1]["valueFrom"]["secretKeyRef"]["name"], "key");
+}
+
+#[test]
+fn annotations_of_others_are_masked() {
+    let cases = [
+        (
+            "kubectl.kubernetes.io/last-applied-configuration",
+            "{}",
+            MASK,
+        ),
+        (
+            "kubernetes.io/change-cause",
+            "kubectl set env KEY=s3cret",
+            MASK,
+        ),
+        ("vault.example.com/token", "s3cret", MASK),
+        ("kruise.io.example.com/token", "s3cret", MASK),
+        ("evilkruise.io/token", "s3cret", MASK),
+        ("plain", "s3cret", MASK),
+        ("kubectl.kubernetes.io/restartedAt", "now", "now"),
+        ("lifecycle.apps.kruise.io/timestamp", "now", "now"),
+        ("kruise.io/sidecarset-injected-list", "log", "log"),
+    ];
+    for (name, value, expected) in cases {
+        for place in ["/metadata", "/spec/template/metadata"] {
+            let annotations = json!({"annotations": {name: value}});
+            let object = match place {
+                "/metadata" => json!({"metadata": annotations}),
+                _ => json!({"spec": {"template": {"metadata": annotations}}}),
+            };
+            let masked = masked(&object);
+            let found = &masked.pointer(place).unwrap()["annotations"][name];
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn newest_objects_are_kept() {
+    let event = |time: &str| json!({"metadata": {"creationTimestamp": time}});
+    let series = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "lastTimestamp": "2026-01-09T00:00:00Z"});
+    let all = vec![
+        event("2026-01-03T00:00:00Z"),
+        event("2026-01-02T00:00:00Z"),
+        series.clone(),
+    ];
+    let (kept, left) = newest(all.clone(), 2);
+    assert_eq!(
+        (kept, left),
+        (vec![series, event("2026-01-03T00:00:00Z")], 1)
+    );
+    assert_eq!(newest(all, 3).1, 0);
 }
 
 #[test]

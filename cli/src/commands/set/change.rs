@@ -36,13 +36,20 @@ pub(super) fn applied(
     Ok(new)
 }
 
-/// The words that name an object, and the words after them: `KEY=VALUE` or `KEY-`.
+/// Whether a word sets or removes something.
+pub(super) fn is_assignment(word: &str) -> bool {
+    word.contains('=') || word.ends_with('-')
+}
+
+/// The words that name objects, and the words after them: `KEY=VALUE` or `KEY-`.
 ///
 /// # Errors
 /// A word is no assignment, or there is none.
 pub(super) fn assignments(words: &[String]) -> Result<(&[String], Assignments), WrongUsage> {
-    let is_assignment = |word: &String| word.contains('=') || word.ends_with('-');
-    let first = words.iter().position(is_assignment).unwrap_or(words.len());
+    let first = words
+        .iter()
+        .position(|word| is_assignment(word))
+        .unwrap_or(words.len());
     let (object, rest) = words.split_at(first);
     if rest.is_empty() {
         return Err(WrongUsage(

@@ -3,13 +3,16 @@
 use berth_api::names::{annotation, label};
 use berth_controller::plugin::{Explained, ExplainedObject, explain};
 use berth_controller::settings::published::Published;
+use berth_workload::blocked::NO_IMAGE;
 use berth_workload::objects::resource::{
-    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS, Resource,
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, NODES, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+    Resource,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use serde_json::Value;
 
+use super::place::{node_selector, place};
 use crate::exit::sentence;
 use crate::kinds::{self, NamedKind};
 use crate::objects::{controller, items, name, namespace, number, text};
@@ -27,6 +30,8 @@ struct Facts {
     budgets: Vec<(String, Result<Explained, String>)>,
     /// Kubernetes' own budgets of the namespace.
     natives: Result<Vec<Value>, String>,
+    /// The nodes, if the pod has none and selects some by labels.
+    nodes: Option<Result<Vec<Value>, String>>,
     /// What could not be read.
     unread: Vec<String>,
 }
@@ -80,8 +85,14 @@ pub(super) async fn answer(
     }
     let natives = session.list_if_allowed(POD_DISRUPTION_BUDGETS, namespace(&pod), "");
     let natives = natives.await?;
+    let selects_nodes = node.is_empty() && pod["spec"]["nodeSelector"].is_object();
+    let nodes = match selects_nodes {
+        true => Some(session.list_if_allowed(NODES, "", "").await?),
+        false => None,
+    };
     Ok(lines(&Facts {
         pod,
+        nodes,
         owner,
         budgets,
         natives,
@@ -106,6 +117,12 @@ fn lines(facts: &Facts) -> Vec<String> {
         state(pod)
     )];
     lines.push(place(pod));
+    let field = "spec.nodeSelector";
+    let selector = facts
+        .nodes
+        .as_ref()
+        .and_then(|nodes| node_selector(&pod["spec"], field, nodes));
+    lines.extend(selector);
     lines.push(owner(facts));
     lines.extend(containers(pod));
     lines.extend(sidecars(pod));
@@ -131,30 +148,6 @@ fn state(pod: &Value) -> String {
     match lifecycle {
         Some(lifecycle) => format!("{state}, lifecycle state {lifecycle}"),
         None => state,
-    }
-}
-
-/// Why the pod is where it is.
-fn place(pod: &Value) -> String {
-    let node = text(pod, "/spec/nodeName");
-    let annotations = &pod["metadata"]["annotations"];
-    if node.is_empty() {
-        let unscheduled = crate::objects::condition(pod, "PodScheduled");
-        let message = unscheduled.map_or("", |one| text(one, "/message"));
-        return match message {
-            "" => "Place: no node yet".to_owned(),
-            message => format!("Place: no node yet: {message}"),
-        };
-    }
-    if let Some(state) = annotations[annotation::INJECTED_PERSISTENT_POD_STATE].as_str() {
-        return format!("Place: node {node}, because PersistentPodState {state} keeps its place");
-    }
-    let kind = controller(pod).map_or("", |owner| text(owner, "/kind"));
-    match kind {
-        "DaemonSet" | "BroadcastJob" => {
-            format!("Place: node {node}, because its {kind} has a pod for each node")
-        }
-        _ => format!("Place: node {node}, chosen by the scheduler"),
     }
 }
 
@@ -197,10 +190,13 @@ fn owner(facts: &Facts) -> String {
     }
 }
 
-/// The containers that do not run, with the kubelet's reason.
+/// The containers that do not run, with the kubelet's reason. Missing images come first, because
+/// the other containers of the pod cannot help before.
 fn containers(pod: &Value) -> Vec<String> {
     let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
-    let all = lists.iter().flat_map(|list| items(pod, list));
+    let reason = |one: &&Value| text(one, "/state/waiting/reason").to_owned();
+    let mut all: Vec<_> = lists.iter().flat_map(|list| items(pod, list)).collect();
+    all.sort_by_key(|one| !NO_IMAGE.contains(&&*reason(one)));
     let mut lines = Vec::new();
     for one in all {
         let title = format!("Container {}", text(one, "/name"));
@@ -265,8 +261,9 @@ fn budgets(facts: &Facts) -> Vec<String> {
         Ok(all) => lines.extend(all.iter().filter(|budget| selects(budget, &facts.pod)).map(
             |budget| {
                 let allowed = number(budget, "/status/disruptionsAllowed");
-                let budget = name(budget);
-                format!("Budget PodDisruptionBudget {budget}: allows {allowed} more pods to go")
+                let uncounted = super::budget::uncounted(budget);
+                let says = uncounted.unwrap_or(format!("allows {allowed} more pods to go"));
+                format!("Budget PodDisruptionBudget {}: {says}", name(budget))
             },
         )),
         Err(why) => lines.push(format!("Not known: {why}")),

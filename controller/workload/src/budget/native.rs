@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use berth_api::names::POLICY_GROUP;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::objects::pod::{Metadata, Pod};
+use crate::objects::pod::{Condition, Metadata, Pod};
 use crate::objects::selector::Selector;
 
 /// A PodDisruptionBudget. The feed decodes watch events straight into it.
@@ -75,6 +75,18 @@ pub struct NativeBudgetStatus {
     pub expected_pods: i32,
     /// Granted pods whose eviction the budget's controller has not seen yet.
     pub disrupted_pods: BTreeMap<String, IgnoredAny>,
+    /// Why Kubernetes' controller cannot count the pods. Until it can, it allows no eviction.
+    #[serde(rename = "conditions", deserialize_with = "sync_failure")]
+    pub sync_failure: Option<Box<str>>,
+}
+
+/// Reads the message of condition DisruptionAllowed, if its reason is SyncFailed.
+fn sync_failure<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+    let conditions = Option::<Vec<Condition>>::deserialize(deserializer)?.unwrap_or_default();
+    let failed = conditions
+        .into_iter()
+        .find(|one| &*one.type_ == "DisruptionAllowed" && &*one.reason == "SyncFailed");
+    Ok(failed.map(|one| one.message))
 }
 
 impl NativeBudget {
@@ -97,6 +109,30 @@ impl NativeBudget {
         } else {
             Eviction::UsedUp
         }
+    }
+
+    /// Why Kubernetes' controller cannot count the pods, and the remedy, as a sentence without the
+    /// budget's name; `None` if it can.
+    pub fn uncounted(&self) -> Option<String> {
+        let why = self.status.sync_failure.as_ref()?;
+        let Metadata {
+            namespace, name, ..
+        } = &self.metadata;
+        // For a number of pods that must stay, the controller needs no replicas of workloads.
+        let remedy = match (&self.spec.max_unavailable, &self.spec.min_available) {
+            (None, Some(Value::Number(_))) => {
+                format!("see `kubectl describe pdb {name} -n {namespace}`")
+            }
+            _ => {
+                "set spec.minAvailable to a number in place of maxUnavailable or a percentage, or \
+                 select only pods of workloads with the subresource scale"
+                    .to_owned()
+            }
+        };
+        Some(format!(
+            "allows no pod to go, because Kubernetes cannot count its pods (SyncFailed): {why}; \
+             {remedy}"
+        ))
     }
 
     /// Whether the eviction takes nothing from the budget, because the pod is not ready.
@@ -171,14 +207,15 @@ pub fn refused(pod: &Pod, natives: &[NativeBudget]) -> Option<RefusedNatively> {
                 .metadata
                 .controller()
                 .is_some_and(|owner| owner.api_version.starts_with(POLICY_GROUP));
-            let message = match one.on_eviction(pod) {
-                Eviction::Allowed => return None,
-                Eviction::NotCounted => {
+            let message = match (one.on_eviction(pod), one.uncounted()) {
+                (Eviction::Allowed, _) => return None,
+                (_, Some(uncounted)) => format!("{name} {uncounted}"),
+                (Eviction::NotCounted, _) => {
                     format!(
                         "{name} was changed a moment ago, and its pods are not counted yet: try again"
                     )
                 }
-                Eviction::UsedUp => format!(
+                (Eviction::UsedUp, _) => format!(
                     "{name} allows no more pods to go: {} of {} are healthy and {} must be; try again when more are",
                     status.current_healthy, status.expected_pods, status.desired_healthy
                 ),

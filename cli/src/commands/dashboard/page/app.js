@@ -139,7 +139,9 @@ function unread(list = []) {
     h("summary", {}, list.length === 1 ? "One thing is not known" : `${list.length} things are not known`), h("ul", {}, items));
 }
 
+// On a narrow screen each row is a card, and its cells show the names of their columns.
 function table(caption, columns, rows) {
+  for (const one of rows) [...one.children].forEach((cell, at) => { cell.dataset.label = columns[at]; });
   return h("div.wide", { tabindex: 0, role: "region", "aria-label": caption },
     h("table", {}, h("caption.hidden", {}, caption),
       h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)))),
@@ -161,13 +163,14 @@ function showWorkloads(data) {
   const all = data.workloads;
   const wanted = filter.text.toLowerCase();
   const found = all.filter((one) => `${one.namespace}/${one.name} ${one.kind} ${one.state}`.toLowerCase().includes(wanted));
+  const isAll = !data.namespace;
   const rows = found.map((one) => row(pathOf(one),
-    word(one.namespace || "–"), word(one.kind),
-    h("td.name", {}, h("a", { href: `#/w${pathOf(one)}` }, one.name)),
+    h("td.name", {}, h("a", { href: `#/w${pathOf(one)}` }, one.name)), word(one.kind),
+    ...(isAll ? [word(one.namespace || "–")] : []),
     [state(one.state), one.blocked && h("div.quiet.short", {}, `${one.blocked.reason}: ${one.blocked.message}`)],
     bar(one), number(`${one.updated} / ${one.ready} / ${one.desired}`),
     one.images.join(", "), h("td.number", {}, ageOf(one.created))));
-  const where = data.namespace ? `namespace ${data.namespace}` : "all namespaces";
+  const where = isAll ? "all namespaces" : `namespace ${data.namespace}`;
   render(
     h("h1", { "data-key": "h" }, `Workloads of ${where}`),
     h("form.bar-of", { "data-key": "form", "data-act": "namespace" },
@@ -178,7 +181,8 @@ function showWorkloads(data) {
       h("span.quiet", {}, `${found.length} of ${all.length}`)),
     unread(data.unread),
     found.length
-      ? table("Workloads", ["Namespace", "Kind", "Name", "State", "Progress", "Updated / ready / wanted", "Images", "Age"], rows)
+      ? table("Workloads", ["Name", "Kind", ...(isAll ? ["Namespace"] : []), "State", "Progress",
+        "Updated / ready / wanted", "Images", "Age"], rows)
       : h("p", { "data-key": "none" }, all.length ? "No workload matches the filter." : "There is no workload of Berth here."));
   const count = (name) => found.filter((one) => one.state === name).length;
   say(`${plural(found.length, "workload")}, ${count("Progressing")} in progress, ${count("Blocked")} blocked`);
@@ -190,7 +194,7 @@ function showWorkload(data) {
   const blocked = one.blocked || data.plan.blocked;
   render(
     h("h1", { "data-key": "h" }, `${one.kind} ${one.namespace ? `${one.namespace}/` : ""}${one.name} `, state(one.state)),
-    h("div.bar-of", { "data-key": "bar" }, bar(one),
+    h("div.bar-of.counts", { "data-key": "bar" }, bar(one),
       h("span", {}, `${one.updated} updated, ${one.ready} ready, ${one.desired} wanted`
         + (one.target < one.desired ? `; the partition lets ${one.target} be updated` : ""))),
     h("div.buttons", { "data-key": "buttons" }, data.actions.filter((verb) =>
@@ -254,7 +258,7 @@ function revision(of, workload, actions) {
       h("pre", { tabindex: 0, "aria-label": "Template" }, JSON.stringify(of.template, null, 2))),
     of.revision && !of.isUpdate && actions.includes("undo") && h("div.buttons", {},
       h("button", { "data-act": "ask", "data-verb": "undo", "data-revision": of.revision },
-        `Go back to revision ${of.revision}`)));
+        `Go back to revision ${of.revision}…`)));
 }
 
 const details = new Map();
@@ -290,6 +294,7 @@ function nodeDetails(data) {
     data.drain.length ? table("Result of a drain", ["Namespace", "Pod", "Answer"],
       data.drain.map((pod) => row(`${pod.namespace}/${pod.name}`, pod.namespace, pod.name, pod.answer)))
       : h("p.quiet", {}, "No pods are known on the node."),
+    data.drained.map((sentence) => h("p", {}, sentence)),
     data.pulls.length > 0 && [h("h3", {}, "Pulls"), pulls(data.pulls)],
     h("details", {}, h("summary", {}, plural(data.images.length, "image")), h("ul", {}, data.images.map((image) =>
       h("li", {}, h("code", {}, image.name || "without a name"), ` ${size(image.bytes)}`)))));

@@ -70,3 +70,20 @@ fn worst_container_gives_the_word() {
         {"state": {"waiting": {"reason": "ErrImagePull"}}}]}});
     assert_eq!(state(&pod).word, "ErrImagePull");
 }
+
+#[test]
+fn missing_image_comes_before_a_crash() {
+    let pod = json!({"status": {"phase": "Running", "containerStatuses": [
+        {"state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+        {"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}});
+    assert_eq!(state(&pod).word, "ImagePullBackOff");
+}
+
+#[test]
+fn unscheduled_pod_has_its_reason_apart_from_facts() {
+    let pod = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False",
+        "message": "0/3 nodes are available"}]}, "spec": {"containers": [{"name": "a"}]}});
+    let got = state(&pod);
+    assert_eq!(got.reason, "0/3 nodes are available");
+    assert_eq!(got.facts, ["ready 0/1"]);
+}

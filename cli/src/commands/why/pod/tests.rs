@@ -8,6 +8,7 @@ fn facts(pod: Value) -> Facts {
         owner: None,
         budgets: Vec::new(),
         natives: Ok(Vec::new()),
+        nodes: None,
         unread: Vec::new(),
     }
 }
@@ -79,4 +80,19 @@ fn owner_of_another_group_is_not_of_berth() {
     assert!(of_berth(&owner("apps/v1")).is_none());
     assert!(of_berth(&owner("apps.kruise.io/v1beta1")).is_some());
     assert!(of_berth(&owner("v1")).is_none());
+}
+
+#[test]
+fn missing_image_comes_before_a_crash() {
+    let waiting = |name: &str, reason: &str| json!({"name": name, "restartCount": 0, "state": {"waiting": {"reason": reason}}});
+    let mut pod = pod();
+    pod["status"]["containerStatuses"] = json!([
+        waiting("app", "CrashLoopBackOff"),
+        waiting("img", "ErrImagePull"),
+    ]);
+    let expected = [
+        "Container img: ErrImagePull",
+        "Container app: CrashLoopBackOff",
+    ];
+    assert_eq!(containers(&pod), expected);
 }

@@ -17,7 +17,7 @@ fn both_revisions_of_the_pods_have_their_way() {
     let cluster = Cluster::default();
     let ways = |updated, current: Option<Value>| {
         let old = web("web:2", updated);
-        ways(
+        of(
             CLONE_SETS,
             (&old, current.as_ref()),
             &web("web:1", 0),

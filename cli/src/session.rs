@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use berth_api::name::Name;
+use berth_controller::plugin::{Explained, ExplainedObject, explain};
 use berth_controller::settings::published::{self, Published};
 use berth_workload::objects::resource::Resource;
 use http::header::{HeaderValue, USER_AGENT};
@@ -105,9 +106,10 @@ impl Session {
         }
         if kind.resource.namespaced {
             format!(
-                "there is no {singular} {name:?} in namespace {:?}; see `kubectl get {} -A`",
+                "there is no {singular} {name:?} in namespace {:?}; see `kubectl get {} -n {}`",
                 self.namespace,
-                qualified(kind.resource)
+                qualified(kind.resource),
+                self.namespace
             )
         } else {
             format!(
@@ -215,6 +217,18 @@ impl Session {
             )),
             Err(failed) => guess(sentence(&failed.into())),
         }
+    }
+
+    /// The plan for an object, within `--request-timeout`.
+    ///
+    /// # Errors
+    /// The user may not read what the plan needs, or the apiserver did not answer in time.
+    pub async fn explain(
+        &self,
+        settings: &Published,
+        object: ExplainedObject<'_>,
+    ) -> anyhow::Result<Explained> {
+        self.within(explain(&self.client, settings, object)).await?
     }
 
     /// The result of a request, within `--request-timeout`.

@@ -20,6 +20,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 
+use crate::commands::get::tone::Tone;
 use crate::exit::{Exit, WrongUsage};
 use crate::flags::duration;
 use crate::kinds;
@@ -96,7 +97,7 @@ impl Get {
         let plan = planner.explain(session, world.plural, &name).await;
         let (plan, note) = plan::split(plan);
         let mut tree = tree::tree(&world, plan.as_ref(), Timestamp::now());
-        tree.notes.extend(note);
+        tree.notes.extend(note.filter(|_| tree.tone != Tone::Good));
         output::print(&render::lines(&tree, text::width()));
         Ok(Exit::Done)
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::get::world::{check, pod_query};
 use super::images::pods_of;
-use crate::exit::Exit;
+use crate::exit::{Exit, is_forbidden, sentence};
 use crate::kinds;
 use crate::objects::{items, name, namespace, selector, text};
 use crate::session::Session;
@@ -97,6 +97,12 @@ impl Top {
                     "the cluster measures no pods, because it does not serve metrics.k8s.io: \
                      install metrics-server"
                 ),
+                Some(failed) if is_forbidden(failed) => {
+                    anyhow::bail!(
+                        "{}; metrics-server's ClusterRole system:aggregated-metrics-reader grants this",
+                        sentence(&error)
+                    )
+                }
                 _ => return Err(error),
             },
         };

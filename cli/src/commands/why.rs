@@ -8,13 +8,14 @@ mod pod;
 use std::time::Duration;
 
 use berth_api::kinds::{BROADCAST_JOB, CONTAINER_RECREATE_REQUEST};
-use berth_controller::plugin::{Explained, ExplainedObject, explain};
+use berth_controller::plugin::{Explained, ExplainedObject, NoPlan};
 use berth_controller::settings::published::Published;
 use berth_workload::objects::resource::{NODES, POD_DISRUPTION_BUDGETS, PODS};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::get::health;
 use crate::exit::{Exit, WrongUsage, sentence};
 use crate::kinds::{self, NamedKind};
 use crate::objects;
@@ -102,6 +103,28 @@ impl Why {
         }
     }
 
+    /// The answer about an object whose plan needs more than the user may read: its status.
+    async fn without_plan(
+        &self,
+        session: &Session,
+        (kind, name): (&NamedKind, &str),
+        why: &NoPlan,
+    ) -> anyhow::Result<String> {
+        let object = session.get(kind, name).await?;
+        if self.output == Output::Json {
+            return Ok(json(
+                &json!({"status": object["status"], "unread": [why.to_string()]}),
+            )?);
+        }
+        let mut lines = conditions::lines(&object);
+        let state = health::state(kind.resource.plural, &object);
+        lines.insert(1, format!("{}: {}", state.short(), state.sentence));
+        lines.push(format!(
+            "Not known: what its controller does next, because {why}"
+        ));
+        Ok(cleaned(&lines))
+    }
+
     async fn answer(
         &self,
         session: &Session,
@@ -134,7 +157,13 @@ impl Why {
             name,
             node: self.node.as_deref(),
         };
-        let explained = explain(&session.client, settings, object).await?;
+        let explained = match session.explain(settings, object).await {
+            Ok(explained) => explained,
+            Err(error) => match error.downcast_ref::<NoPlan>() {
+                Some(why) => return self.without_plan(session, (kind, name), why).await,
+                None => return Err(error),
+            },
+        };
         let never = budget::never(session, kind, name).await?;
         if self.output == Output::Json {
             let mut explained = serde_json::to_value(&explained)?;

@@ -34,6 +34,7 @@ use crate::update::podset::{Uids, WorkloadView};
 pub use cause::{Cause, Grade, gravest, without_names};
 pub use condition::{set_blocked, set_failure};
 pub use container::NO_IMAGE;
+pub use pod::why_not_ready;
 pub use refused::is_of_write;
 pub use unavailable::tell_of_unavailable;
 

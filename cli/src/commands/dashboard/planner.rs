@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_controller::plugin::{Explained, ExplainedObject, explain};
+use berth_controller::plugin::{Explained, ExplainedObject};
 use berth_controller::settings::published::Published;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -127,10 +127,9 @@ impl Plans {
             name: &of.name,
             node: None,
         };
-        let explained = explain(&self.session.client, &settings.0, object);
-        let explained = self.session.within(explained).await;
+        let explained = self.session.explain(&settings.0, object).await;
         self.settings = Some(settings);
-        Ok(data(&explained??))
+        Ok(data(&explained?))
     }
 }
 

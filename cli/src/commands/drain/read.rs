@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
-use berth_controller::plugin::{ExplainedObject, explain};
+use berth_controller::plugin::ExplainedObject;
 use berth_controller::settings::published::Published;
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::objects::resource::{
@@ -160,7 +160,7 @@ impl<'a> State<'a> {
                 name,
                 node: Some(node),
             };
-            match explain(&self.session.client, &self.settings, object).await {
+            match self.session.explain(&self.settings, object).await {
                 Ok(explained) => {
                     unknown.extend(explained.unread);
                     let pods = explained.drain.into_iter().flat_map(|drain| drain.pods);

@@ -179,11 +179,11 @@ fn judge(plural: &str, object: &Value, counts: Counts) -> Judged {
     }
     if desired == 0 && counts.current == 0 {
         let sentence = match plural {
-            "daemonsets" => "no node should have a pod",
-            "sidecarsets" => "no pod has its containers",
-            _ => "scaled to 0",
+            "daemonsets" => format!("no node should have a pod: {}", progress::NO_NODE),
+            "sidecarsets" => "no pod has its containers".to_owned(),
+            _ => "scaled to 0".to_owned(),
         };
-        return (Health::Healthy, None, sentence.to_owned());
+        return (Health::Healthy, None, sentence);
     }
     rollout(object, counts)
 }

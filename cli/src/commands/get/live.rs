@@ -18,6 +18,7 @@ use super::output::print;
 use super::plan::{Planner, split};
 use super::render::{self, Line};
 use super::screen::{Command, Screen};
+use super::tone::Tone;
 use super::tree;
 use super::watched::{LOST, Watched};
 use super::world::{World, pod_query, slim};
@@ -208,7 +209,8 @@ impl Live<'_> {
 
     fn lines(&self, width: Option<usize>) -> Vec<Line> {
         let mut tree = tree::tree(&self.world, self.plan.as_ref(), Timestamp::now());
-        for note in self.note.iter().chain(&self.watched.refused) {
+        let of_plan = self.note.iter().filter(|_| tree.tone != Tone::Good);
+        for note in of_plan.chain(&self.watched.refused) {
             if !tree.notes.contains(note) {
                 tree.notes.push(note.clone());
             }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_controller::plugin::Explained;
-use berth_controller::plugin::{ExplainedObject, explain};
+use berth_controller::plugin::{Explained, ExplainedObject};
 use berth_controller::settings::published::Published;
 
 use crate::exit::sentence;
@@ -44,8 +43,7 @@ impl Planner {
             name,
             node: None,
         };
-        let explained = explain(&session.client, &self.settings, object);
-        session.within(explained).await?
+        session.explain(&self.settings, object).await
     }
 }
 

@@ -71,7 +71,9 @@ pub async fn run(listed: &Listed, session: &Session) -> anyhow::Result<Exit> {
             Err(sentence) => refused.push(sentence),
         }
     }
-    for sentence in &refused {
+    // SidecarSets are of the cluster, and no member of a team expects them here.
+    let concerns = |sentence: &&String| namespace.is_empty() || !sentence.contains("sidecarsets");
+    for sentence in refused.iter().filter(concerns) {
         note(sentence);
     }
     if rows.is_empty() {

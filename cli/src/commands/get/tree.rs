@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::header;
-use super::health::{self, State};
+use super::health::{self, Health, State};
 use super::pods;
 use super::revisions::{is_own, revision_of, update_revision};
 use super::tone::Tone;
@@ -98,7 +98,9 @@ pub fn tree(world: &World, plan: Option<&Explained>, now: Timestamp) -> Tree {
         _ => rows.extend(scene.groups().iter().flat_map(|group| scene.group(group))),
     }
     rows.extend(scene.jobs());
-    let unread = plan.map(|plan| plan.unread.as_slice()).unwrap_or_default();
+    // A plan for what is in order says nothing.
+    let unread = plan.filter(|_| state.health != Health::Healthy);
+    let unread = unread.map_or(&[][..], |plan| &plan.unread);
     let is_in_plan = |plural: &str| unread.iter().any(|one| one.contains(plural));
     let refused = world
         .refused

@@ -11,6 +11,9 @@ use super::kind::{RolloutKind, count};
 use super::target::{is_on_delete, is_paused};
 use crate::objects::{condition as condition_of, name, number, text};
 
+/// Why a DaemonSet has no pods.
+pub const NO_NODE: &str = "none has the labels and taints that spec.template.spec asks for";
+
 /// The state of a rollout, with its sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
@@ -147,6 +150,11 @@ impl Counts {
 fn of_workload(kind: RolloutKind, title: &str, object: &Value, counts: &Counts) -> Progress {
     let Some(waits) = waits(kind, counts) else {
         let Counts { updated, total, .. } = *counts;
+        if kind == RolloutKind::DaemonSet && total == 0 {
+            return Progress::Done(format!(
+                "{title} successfully rolled out to no node: {NO_NODE}"
+            ));
+        }
         return Progress::Done(if counts.expected < total && updated < total {
             let updated = of_all(kind, updated, total);
             format!("{title} is at its partition: {updated}")

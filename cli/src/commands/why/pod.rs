@@ -1,9 +1,10 @@
 //! The answer for a pod: why it is on its node, what holds it, its sidecars and its budgets.
 
 use berth_api::names::{annotation, label};
-use berth_controller::plugin::{Explained, ExplainedObject, explain};
+use berth_controller::plugin::{Explained, ExplainedObject};
 use berth_controller::settings::published::Published;
-use berth_workload::blocked::NO_IMAGE;
+use berth_workload::blocked::{NO_IMAGE, why_not_ready};
+use berth_workload::objects::pod::Pod;
 use berth_workload::objects::resource::{
     DISTRIBUTED_POD_DISRUPTION_BUDGETS, NODES, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
     Resource,
@@ -53,7 +54,7 @@ pub(super) async fn answer(
             name,
             node,
         };
-        let explained = explain(&session.client, settings, object).await;
+        let explained = session.explain(settings, object).await;
         explained.map_err(|error| sentence(&error))
     };
     let owner = match controller(&pod).and_then(of_berth) {
@@ -138,7 +139,10 @@ fn state(pod: &Value) -> String {
         crate::objects::condition(pod, "Ready").is_some_and(|one| one["status"] == "True");
     let mut state = match (phase, is_ready) {
         ("Running", true) => "Running and ready".to_owned(),
-        ("Running", false) => "Running, not ready".to_owned(),
+        ("Running", false) => match Pod::read(&pod.to_string()) {
+            Ok(read) => format!("Running, and {}", why_not_ready(&read)),
+            Err(_) => "Running, not ready".to_owned(),
+        },
         (other, _) => other.to_owned(),
     };
     if !text(pod, "/metadata/deletionTimestamp").is_empty() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::v1beta1::cloneset::CloneSetUpdateStrategyType;
 use berth_workload::images::predownload::PredownloadHold;
 use berth_workload::objects::pod::lifecycle;
 use berth_workload::objects::pod::{Pod, availability};
@@ -61,8 +62,10 @@ pub(super) fn choose(
     let methods = UpdateMethods::new(&view, settings.policy, revisions, &target, recreates);
     let why = if settings.wanted.updates {
         "partition"
+    } else if snapshot.set.spec.update_strategy.type_ == CloneSetUpdateStrategyType::OnDelete {
+        "updateStrategy.type is OnDelete"
     } else {
-        "paused, or OnDelete"
+        "paused"
     };
     Chosen::new(target, methods, candidates)
         .back(back)

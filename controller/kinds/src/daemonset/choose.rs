@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::names::annotation::{DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
+use berth_api::v1beta1::daemonset::DaemonSetUpdateStrategyType;
 use berth_workload::objects::pod::gates::{IN_PLACE_UPDATE_READY, has_gate};
 use berth_workload::objects::pod::lifecycle;
 use berth_workload::objects::pod::{Pod, availability};
@@ -381,8 +382,10 @@ pub(super) fn choose(
     };
     let why = if settings.updates {
         "partition, selector, another zone, or maxSurge"
+    } else if snapshot.set.spec.update_strategy.type_ == DaemonSetUpdateStrategyType::OnDelete {
+        "updateStrategy.type is OnDelete"
     } else {
-        "paused, or OnDelete"
+        "paused"
     };
     Chosen::new(target, methods, candidates)
         .with_later(later, turns.repair)

@@ -29,6 +29,8 @@ const DENIED: [&str; 8] = [
     "is denied",
     "no basic auth credentials",
 ];
+/// The reason of a container without its image.
+const IMAGE_UNAVAILABLE: &str = "ImageUnavailable";
 /// The reason of a container that ends repeatedly.
 pub(super) const CRASH_LOOPING: &str = "ContainerCrashLooping";
 /// The kubelet's reasons for a container that does not start although it has its image.
@@ -76,7 +78,7 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
         return None;
     }
     let unsettled = LazyCell::new(|| State::of(pod).filter(|state| !state.is_settled()));
-    let mut reported = None;
+    let (mut found, mut reported) = (None, None);
     for (status, init) in
         states(pod).filter(|(status, _)| !status.ready || status.state.waiting.is_some())
     {
@@ -97,11 +99,13 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
         });
         match container(pod, status, init, stale) {
             Some(fault) if fault.only_if_reported => reported = reported.or(Some(fault)),
-            Some(fault) => return Some(fault),
+            // A container may crash because another one, whose image is missing, does not run.
+            Some(fault) if fault.reason == IMAGE_UNAVAILABLE => return Some(fault),
+            Some(fault) => found = found.or(Some(fault)),
             None => {}
         }
     }
-    reported
+    found.or(reported)
 }
 
 pub(super) fn container(
@@ -125,7 +129,7 @@ pub(super) fn container(
         let what = no_image((kind, name), image) + &error;
         let remedy = image_remedy(pod, (list, name), &waiting.reason, &what);
         return Some(Fault {
-            reason: "ImageUnavailable",
+            reason: IMAGE_UNAVAILABLE,
             what,
             remedy,
             only_if_reported: false,
@@ -150,7 +154,7 @@ pub(super) fn container(
         // The kubelet tries the new image between two back-offs of the container that the update
         // stopped, and reports the missing image only at that time.
         return backing_off.then(|| Fault {
-            reason: "ImageUnavailable",
+            reason: IMAGE_UNAVAILABLE,
             what: no_image((kind, name), image),
             remedy: String::new(),
             only_if_reported: true,

@@ -65,7 +65,7 @@ pub(super) fn causes(view: &WorkloadView<'_>, pod: &Pod, now: Timestamp) -> Vec<
 }
 
 /// Why a pod is not ready, as messages say it.
-pub(super) fn why_not_ready(pod: &Pod) -> String {
+pub fn why_not_ready(pod: &Pod) -> String {
     if pod.spec.node_name.is_empty() {
         let why = pod
             .condition("PodScheduled")

@@ -225,7 +225,8 @@ fn rows_of_daemonsets() {
     let of = |partition: Value, numbers| seen(rolling(1, &partition), nodes(numbers));
     let out = r#"daemonset "web" successfully rolled out"#;
     done(kind, &of(json!(0), [3, 3, 3, 3]), out);
-    done(kind, &of(json!(0), [0, 0, 0, 0]), out);
+    let nowhere = r#"daemonset "web" successfully rolled out to no node: none has the labels and taints that spec.template.spec asks for"#;
+    done(kind, &of(json!(0), [0, 0, 0, 0]), nowhere);
     let is_at = r#"daemonset "web" is at its partition: 2 of 3 nodes have an updated pod"#;
     done(kind, &of(json!(1), [3, 3, 2, 3]), is_at);
     // Rounded down, unlike that of a CloneSet.

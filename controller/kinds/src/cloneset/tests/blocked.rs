@@ -262,6 +262,20 @@ fn cases() -> Vec<Case> {
             ],
         ),
         (
+            "a missing image after a container that crashes",
+            json!({
+                "spec": {"containers": [{"name": "main", "image": "web:1"}, {"name": "side", "image": "side:1"}]},
+                "status": {"containerStatuses": [
+                    {"name": "main", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+                    {"name": "side", "state": {"waiting": {"reason": "ImagePullBackOff"}}},
+                ]},
+            }),
+            json!({}),
+            0,
+            "ImageUnavailable",
+            &["container side"],
+        ),
+        (
             "an init container",
             json!({"status": {"phase": "Pending", "initContainerStatuses": [{"name": "init", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1}}}]}}),
             json!({}),

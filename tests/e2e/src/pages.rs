@@ -57,7 +57,6 @@ pub const NOT_RUN: &[(&str, &str)] = &[
     ),
     ("why dpdb/foo -n default", "foo is the reader's"),
     ("kubectl get nodeimage <node>", "<node> is the reader's"),
-    ("cp -P target", "the tests build the plugin"),
     (
         "kubectl berth man --dir",
         "it writes outside of the test's directory",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::commands::{self, Named};
 use berth_api::names::POLICY_GROUP;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::de::IgnoredAny;
@@ -80,13 +81,16 @@ pub struct NativeBudgetStatus {
     pub sync_failure: Option<Box<str>>,
 }
 
+/// Most characters of the failure that are kept.
+const LONGEST_FAILURE: usize = 512;
+
 /// Reads the message of condition DisruptionAllowed, if its reason is SyncFailed.
 fn sync_failure<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
     let conditions = Option::<Vec<Condition>>::deserialize(deserializer)?.unwrap_or_default();
     let failed = conditions
         .into_iter()
         .find(|one| &*one.type_ == "DisruptionAllowed" && &*one.reason == "SyncFailed");
-    Ok(failed.map(|one| one.message))
+    Ok(failed.map(|one| one.message.chars().take(LONGEST_FAILURE).collect()))
 }
 
 impl NativeBudget {
@@ -121,7 +125,12 @@ impl NativeBudget {
         // For a number of pods that must stay, the controller needs no replicas of workloads.
         let remedy = match (&self.spec.max_unavailable, &self.spec.min_available) {
             (None, Some(Value::Number(_))) => {
-                format!("see `kubectl describe pdb {name} -n {namespace}`")
+                let budget = Named {
+                    resource: "pdb",
+                    namespace,
+                    name,
+                };
+                format!("see {}", commands::describe(budget))
             }
             _ => {
                 "set spec.minAvailable to a number in place of maxUnavailable or a percentage, or \

@@ -80,7 +80,7 @@ pub fn why(plan: Option<&Explained>, pod: &str) -> Vec<String> {
     let waiting = plan.plan.waiting.iter().filter(|one| one.pod == pod);
     lines.extend(waiting.map(|one| one.reason.clone()));
     if lines.is_empty() {
-        lines.push("nothing is planned for the pod, and it waits for nothing".to_owned());
+        lines.push("nothing is planned; `kubectl berth why pod` also names its budgets".to_owned());
     }
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));

@@ -39,6 +39,9 @@ impl Line {
     }
 }
 
+/// The most lines of one field above the tree.
+const MOST_LINES: usize = 6;
+
 /// The lines of a tree. `None` is a width without a bound.
 pub fn lines(tree: &Tree, width: Option<usize>) -> Vec<Line> {
     let width = width.unwrap_or(usize::MAX);
@@ -60,7 +63,13 @@ fn head(tree: &Tree, width: usize) -> Vec<Line> {
             _ => Tone::Plain,
         };
         let rest = width.saturating_sub(FIELD).max(8);
-        for (at, text) in wrap(&clean(value), rest).into_iter().enumerate() {
+        let mut texts = wrap(&clean(value), rest);
+        // The tree keeps some room on a small screen; `why` prints the whole message.
+        if texts.len() > MOST_LINES {
+            texts.truncate(MOST_LINES);
+            texts.last_mut().into_iter().for_each(|last| last.push('…'));
+        }
+        for (at, text) in texts.into_iter().enumerate() {
             let name = if at == 0 {
                 format!("{field}:")
             } else {

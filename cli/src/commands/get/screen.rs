@@ -19,7 +19,7 @@ use crate::text::{clean, wrap};
 
 /// How long the thread that reads keys waits before it looks whether the screen is closed.
 const POLL: Duration = Duration::from_millis(50);
-const KEYS: &str = "q quit  p pause/resume  ↑↓ select  Enter why";
+const KEYS: &str = "q quit  p pause  ↑↓ select  Enter why";
 
 /// What the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,11 +67,15 @@ impl View {
         self.pods.len().saturating_sub(1)
     }
 
-    /// Selects the next pod, or the last line.
+    /// Selects the next pod. The last one stays selected; without pods, the last line is.
     fn next(&mut self) {
         let after = self.pods.iter().enumerate().skip(self.selected + 1);
         let mut pods = after.filter(|(_, pod)| pod.is_some()).map(|(at, _)| at);
-        self.selected = pods.next().unwrap_or_else(|| self.last());
+        let last = match self.pod() {
+            Some(_) => self.selected,
+            None => self.last(),
+        };
+        self.selected = pods.next().unwrap_or(last);
     }
 
     /// Selects the pod before, or the first line.

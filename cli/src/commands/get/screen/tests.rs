@@ -21,6 +21,8 @@ fn arrows_select_pods() {
     press(&mut view, KeyCode::Down);
     view.fit(lines(&["", "", "a", "", "b"]), 3);
     assert_eq!((view.top, view.pod()), (2, Some("b")));
+    press(&mut view, KeyCode::Down);
+    assert_eq!(view.pod(), Some("b"), "the last pod stays selected");
     press(&mut view, KeyCode::Home);
     view.fit(lines(&["", "", "a", "", "b"]), 3);
     assert_eq!((view.top, view.selected), (0, 0));

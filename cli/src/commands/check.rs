@@ -24,6 +24,7 @@ use clap::Args;
 use tokio::time::{Instant, sleep};
 
 use self::context::Context;
+pub(crate) use self::namespace::must_exist;
 use self::outcome::{Category, Judged, Outcome};
 use self::print::Output;
 use crate::exit::{Exit, WrongUsage};
@@ -62,6 +63,7 @@ impl Check {
     /// The release of `--return` is not known.
     pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
         let categories = self.categories(session)?;
+        must_exist(session).await?;
         if let Some(namespace) = &session.global.namespace {
             anstream::eprintln!("note: of objects, only those of namespace {namespace} are judged");
         }

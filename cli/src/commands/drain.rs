@@ -1,5 +1,6 @@
 //! `kubectl berth drain`: what `kubectl drain` of a node would get, by budgets of all kinds.
 
+mod end;
 mod places;
 mod read;
 mod rounds;
@@ -11,10 +12,13 @@ use berth_workload::budget::native::NativeBudget;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use self::end::Rounds;
 use self::places::Places;
+pub(crate) use self::places::has_claims;
 use self::read::State;
-use self::rounds::{Answer, Rounds, Row};
-use self::words::{first_round, is_pending, last_round, remains};
+pub(crate) use self::read::VOLUMES;
+use self::rounds::{Answer, Row};
+use self::words::{drainable, first_round, is_pending, last_round, remains};
 use crate::exit::{Exit, WrongUsage};
 use crate::kinds;
 use crate::session::Session;
@@ -48,6 +52,7 @@ pub enum Output {
 /// The result for one node.
 struct Simulated {
     node: String,
+    is_cordoned: bool,
     rows: Vec<Row>,
     rounds: Rounds,
 }
@@ -119,12 +124,15 @@ impl Drain {
         let rows = all.iter().map(|one| {
             let (pods, held, _) = numbers(&one.rows);
             let (node, pods, held) = (one.node.clone(), pods.to_string(), held.to_string());
-            vec![node, pods, held, drainable(one)]
+            let cordoned = if one.is_cordoned { "yes" } else { "no" }.to_owned();
+            let drainable = drainable(&one.rounds, &one.rows);
+            vec![node, cordoned, pods, held, drainable]
         });
         if state.is_partial {
             anstream::println!("as far as you may read:");
         }
-        anstream::println!("{}", table(&["NODE", "PODS", "HELD", "DRAINABLE"], rows));
+        let titles = ["NODE", "CORDONED", "PODS", "HELD", "DRAINABLE"];
+        anstream::println!("{}", table(&titles, rows));
         print_notes(&state.notes);
         Ok(Exit::Done)
     }
@@ -158,6 +166,18 @@ pub(crate) fn natively(pods: &[Value], natives: &[NativeBudget]) -> Vec<(bool, S
         .collect()
 }
 
+/// Why no pod of some has another node, as far as these objects of the cluster say; `None` if one
+/// does.
+pub(crate) fn no_other_node(
+    pods: &[&Value],
+    nodes: &[Value],
+    claims: &[Value],
+    volumes: &[Value],
+) -> Option<String> {
+    let places = Places::of(nodes, claims.to_vec(), volumes.to_vec()).ok()?;
+    places.all_pending(pods)
+}
+
 async fn of_node<'a>(session: &'a Session, node: &str) -> anyhow::Result<(State<'a>, Simulated)> {
     let found = session.get(&kinds::parse("node")?, node).await;
     let refused = match found {
@@ -180,7 +200,12 @@ async fn of_node<'a>(session: &'a Session, node: &str) -> anyhow::Result<(State<
 
 /// The sentences below the table of pods.
 fn sentences(simulated: &Simulated, state: &State<'_>) -> Vec<String> {
-    let Simulated { node, rows, rounds } = simulated;
+    let Simulated {
+        node,
+        is_cordoned,
+        rows,
+        rounds,
+    } = simulated;
     let end = last_round(node, rounds, rows);
     let end = if state.is_partial {
         format!("as far as you may read: {end}")
@@ -188,7 +213,13 @@ fn sentences(simulated: &Simulated, state: &State<'_>) -> Vec<String> {
         end
     };
     let first = (!rows.is_empty()).then(|| first_round(rows, &state.budgets));
-    let lines = first.into_iter().chain([end]).chain(remains(rows));
+    let cordoned =
+        is_cordoned.then(|| format!("{node} is cordoned; `kubectl uncordon {node}` ends that"));
+    let lines = cordoned
+        .into_iter()
+        .chain(first)
+        .chain([end])
+        .chain(remains(rows));
     lines.chain(words::flags(rows)).collect()
 }
 
@@ -196,9 +227,11 @@ async fn simulate(state: &mut State<'_>, node: &str) -> Simulated {
     let decisions = state.decisions(node).await;
     let pods = state.pods.get(node).map_or(&[][..], Vec::as_slice);
     let rows = rounds::rows(pods, &decisions, &state.natives, &state.places);
-    let rounds = rounds::rounds(&rows, &state.budgets);
+    let rounds = end::rounds(&rows, &state.budgets);
+    let mut nodes = state.places.nodes.iter();
     Simulated {
         node: node.to_owned(),
+        is_cordoned: nodes.any(|one| *one.metadata.name == *node && one.cordoned),
         rows,
         rounds,
     }
@@ -213,27 +246,14 @@ fn numbers(rows: &[Row]) -> (usize, usize, usize) {
     (number(Answer::Goes) + held, held, pending)
 }
 
-fn drainable(simulated: &Simulated) -> String {
-    let rounds = match &simulated.rounds {
-        Rounds::Empty(0 | 1) => "yes".to_owned(),
-        Rounds::Empty(rounds) => format!("yes, in {rounds} rounds"),
-        Rounds::Never(message) => return format!("no: {message}"),
-    };
-    match numbers(&simulated.rows) {
-        (.., 0) => rounds,
-        (.., 1) => format!("{rounds}, but 1 pod would be Pending"),
-        (.., some) => format!("{rounds}, but {some} pods would be Pending"),
-    }
-}
-
 fn as_json(simulated: &Simulated) -> Value {
     let (pods, held, pending) = numbers(&simulated.rows);
     let (rounds, never) = match &simulated.rounds {
-        Rounds::Empty(rounds) => (Some(rounds), None),
-        Rounds::Never(message) => (None, Some(message)),
+        Rounds::Empty(rounds) => (Some(rounds), &[][..]),
+        Rounds::Never(causes) => (None, &**causes),
     };
     json!({
-        "node": simulated.node, "evicted": pods, "held": held, "pending": pending,
+        "node": simulated.node, "cordoned": simulated.is_cordoned, "evicted": pods, "held": held, "pending": pending,
         "rounds": rounds, "never": never,
     })
 }

@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use berth_api::kinds::KINDS;
 use berth_api::name::Name;
-use berth_workload::objects::resource::{CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, PODS, Resource};
+use berth_workload::objects::resource::{
+    CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
+    Resource,
+};
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -18,6 +21,7 @@ use serde_json::{Value, json};
 
 use self::archive::Archive;
 use self::mask::masked;
+use crate::commands::check::must_exist;
 use crate::exit::{Exit, is_not_found, sentence};
 use crate::objects::{items, name, number, text};
 use crate::session::Session;
@@ -25,7 +29,15 @@ use crate::text::{clean, table};
 
 /// Most bytes of a log.
 const LOG: i64 = 2 << 20;
-/// Most pods, and most events, of the namespace.
+/// Kinds of Kubernetes whose objects of the namespace are in the archive.
+const AROUND: [Resource; 5] = [
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    PODS,
+    POD_DISRUPTION_BUDGETS,
+    EVENTS,
+];
+/// Most objects of each of these kinds.
 const MOST: usize = 500;
 /// Most lines of a log, from its end.
 const LINES: i64 = 20_000;
@@ -48,7 +60,7 @@ pub struct Report {
     /// The file to write, which must not exist; without it, berth-report-TIME.tar.gz.
     #[arg(short, long, value_name = "FILE.tar.gz")]
     pub output: Option<PathBuf>,
-    /// The objects of all namespaces, not only of one; without pods and events.
+    /// The objects of all namespaces, not only of one; without those of Kubernetes' own kinds.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 }
@@ -59,6 +71,9 @@ impl Report {
     /// # Errors
     /// The file cannot be written. What cannot be read is only missing in the archive.
     pub async fn run(&self, session: &Session) -> anyhow::Result<Exit> {
+        if !self.all_namespaces {
+            must_exist(session).await?;
+        }
         let path = self.output.clone().unwrap_or_else(|| {
             let now = Timestamp::now().strftime("%Y%m%d-%H%M%S");
             PathBuf::from(format!("berth-report-{now}.tar.gz"))
@@ -107,7 +122,7 @@ fn open(path: &PathBuf) -> anyhow::Result<std::fs::File> {
     })
 }
 
-/// Writes the versions of all parts, and those of the definitions.
+/// Writes the versions of all parts, those of the definitions, and the nodes.
 async fn versions(session: &Session, archive: &mut Archive) -> anyhow::Result<()> {
     let apiserver = session.within(session.client.apiserver_version()).await;
     let apiserver = match apiserver.and_then(|answer| answer.map_err(anyhow::Error::from)) {
@@ -129,7 +144,21 @@ async fn versions(session: &Session, archive: &mut Archive) -> anyhow::Result<()
     let definitions = read(session, DEFINITIONS, "", "", archive).await;
     let of_berth = |one: &&Value| KINDS.iter().any(|kind| kind.crd() == name(one));
     let short: Vec<_> = definitions.iter().filter(of_berth).map(short).collect();
-    archive.add_json("definitions.json", &json!(short))
+    archive.add_json("definitions.json", &json!(short))?;
+    let nodes = read(session, NODES, "", "", archive).await;
+    let short: Vec<_> = nodes.iter().map(short_node).collect();
+    archive.add_json("nodes.json", &json!(short))
+}
+
+/// What of a node decides where pods run.
+fn short_node(node: &Value) -> Value {
+    json!({
+        "name": name(node),
+        "labels": node["metadata"]["labels"],
+        "taints": node["spec"]["taints"],
+        "unschedulable": node["spec"]["unschedulable"],
+        "conditions": node["status"]["conditions"],
+    })
 }
 
 /// A definition without schemas.
@@ -187,10 +216,10 @@ async fn objects(session: &Session, namespace: &str, archive: &mut Archive) -> a
     Ok(())
 }
 
-/// Writes the newest pods and events of the namespace.
+/// Writes the newest objects of the namespace of each of Kubernetes' own kinds.
 async fn around(session: &Session, archive: &mut Archive) -> anyhow::Result<()> {
     let namespace = &session.namespace;
-    for resource in [PODS, EVENTS] {
+    for resource in AROUND {
         let plural = resource.plural;
         let all = read(session, resource, namespace, "", archive).await;
         let (kept, left) = newest(all, MOST);

@@ -133,6 +133,11 @@ impl Why {
     ) -> anyhow::Result<String> {
         let lines = match kind.resource {
             PODS => Some(pod::answer(session, settings, (kind, name)).await?),
+            NODES if self.output == Output::Text => {
+                let node = session.get(kind, name).await?;
+                let pods = session.list_if_allowed(PODS, "", "").await?;
+                Some(conditions::node(&node, &pods))
+            }
             POD_DISRUPTION_BUDGETS => {
                 Some(budget::native(session, (kind, name), self.node.as_deref()).await?)
             }
@@ -151,13 +156,23 @@ impl Why {
                 Output::Text => cleaned(&conditions::lines(&object)),
             });
         }
+        self.plan(session, settings, (kind, name)).await
+    }
+
+    /// The answer about an object whose controller makes a plan.
+    async fn plan(
+        &self,
+        session: &Session,
+        settings: &Published,
+        (kind, name): (&NamedKind, &str),
+    ) -> anyhow::Result<String> {
         let object = ExplainedObject {
             kind: kind.resource.plural,
             namespace: &session.namespace,
             name,
             node: self.node.as_deref(),
         };
-        let explained = match session.explain(settings, object).await {
+        let mut explained = match session.explain(settings, object).await {
             Ok(explained) => explained,
             Err(error) => match error.downcast_ref::<NoPlan>() {
                 Some(why) => return self.without_plan(session, (kind, name), why).await,
@@ -165,6 +180,11 @@ impl Why {
             },
         };
         let never = budget::never(session, kind, name).await?;
+        if never.is_some() {
+            for one in &mut explained.plan.waiting {
+                one.reason = budget::without_waiting(&one.reason);
+            }
+        }
         if self.output == Output::Json {
             let mut explained = serde_json::to_value(&explained)?;
             if let Some(never) = never {

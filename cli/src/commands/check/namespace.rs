@@ -1,11 +1,14 @@
 //! Category `namespace`: whether the controller's namespace admits Berth's pods.
 
+use berth_api::name::Name;
 use berth_workload::objects::resource::{NAMESPACES, NODES, Resource};
 use serde_json::Value;
 
 use super::context::{Context, named, unread};
 use super::outcome::{Category, Found, Outcome, Rule};
+use crate::exit::{WrongUsage, is_not_found};
 use crate::objects::{items, name, text};
+use crate::session::Session;
 
 const QUOTAS: Resource = Resource::new("", "v1", "resourcequotas", "ResourceQuota");
 const ENFORCE: &str = "/metadata/labels/pod-security.kubernetes.io~1enforce";
@@ -20,6 +23,25 @@ pub(super) static CATEGORY: Category = Category {
         Rule::new("quotas", |c| Box::pin(quotas(c))),
     ],
 };
+
+/// Checks that the namespace of `--namespace` exists, as far as the user may read it.
+///
+/// # Errors
+/// It does not exist.
+pub(crate) async fn must_exist(session: &Session) -> anyhow::Result<()> {
+    let Some(namespace) = &session.global.namespace else {
+        return Ok(());
+    };
+    let name = Name::parse(namespace).map_err(|error| WrongUsage(error.to_string()))?;
+    let all = session.api_in(NAMESPACES, "");
+    match session.within(all.get(name.as_str())).await {
+        Ok(Err(error)) if is_not_found(&error) => {
+            anyhow::bail!("there is no namespace {namespace:?}; see `kubectl get namespaces`")
+        }
+        // Other failures meet each later request, too.
+        _ => Ok(()),
+    }
+}
 
 async fn pod_security(context: &Context<'_>) -> Found {
     let all = context.list(NAMESPACES).await?;

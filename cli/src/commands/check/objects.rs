@@ -1,17 +1,20 @@
 //! Category `berth-objects`: objects that wait for their users.
 
+use std::rc::Rc;
+
 use berth_api::kinds::{KINDS, Kind};
 use berth_api::names::condition::{BLOCKED, ENFORCED, INJECTION_READY};
 use berth_workload::budget::native::NativeBudget;
 use berth_workload::objects::resource::{
-    CLONE_SETS, DEPLOYMENTS, DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS,
-    POD_UNAVAILABLE_BUDGETS, Resource, SIDECAR_SETS,
+    CLAIMS, CLONE_SETS, DEPLOYMENTS, DISTRIBUTED_POD_DISRUPTION_BUDGETS, NODES,
+    POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS, PODS, Resource, SIDECAR_SETS,
 };
 use serde_json::Value;
 
 use super::context::{Context, Unread, full_name};
 use super::outcome::{Category, Found, Outcome, Rule};
-use crate::budget_limit::{self, surges};
+use crate::budget_limit::{self, has, surges};
+use crate::commands::drain::{VOLUMES, has_claims, no_other_node};
 use crate::kinds;
 use crate::objects::{condition, controller, name, namespace, number, text};
 
@@ -91,20 +94,29 @@ async fn limits(context: &Context<'_>) -> Found {
     }
     let (mut all, mut found, mut refused) = (0, Vec::new(), None);
     for (resource, short) in budget_limit::kinds() {
-        match context.list_in(resource, scope).await {
-            Ok(budgets) => {
-                all += budgets.len();
-                let lines = budgets.iter().filter_map(|budget| {
-                    limit(resource, budget, &surging).map(|why| {
-                        let (name, namespace) = (name(budget), namespace(budget));
-                        let command = format!("kubectl berth why {short}/{name} -n {namespace}");
-                        format!("{} {namespace}/{name}: {why}: {command}", resource.kind)
-                    })
-                });
-                found.extend(lines);
+        let budgets = match context.list_in(resource, scope).await {
+            Ok(budgets) => budgets,
+            Err(Unread::Forbidden(sentence)) => {
+                refused = refused.or(Some(sentence));
+                continue;
             }
-            Err(Unread::Forbidden(sentence)) => refused = refused.or(Some(sentence)),
             Err(failed) => return Err(failed),
+        };
+        all += budgets.len();
+        let natives = match resource {
+            POD_DISRUPTION_BUDGETS => natives(&budgets),
+            _ => Vec::new(),
+        };
+        for budget in budgets.iter().filter(|one| !is_kept(one)) {
+            let why = if resource == POD_DISRUPTION_BUDGETS {
+                native_limit(context, budget, &natives, &mut refused).await
+            } else {
+                own_limit(context, (resource, budget), &surging).await
+            };
+            let (name, namespace) = (name(budget), namespace(budget));
+            let command = format!("kubectl berth why {short}/{name} -n {namespace}");
+            let kind = resource.kind;
+            found.extend(why.map(|why| format!("{kind} {namespace}/{name}: {why}: {command}")));
         }
     }
     let outcome = judge_all(
@@ -116,21 +128,87 @@ async fn limits(context: &Context<'_>) -> Found {
     Ok(judge_read(outcome, refused))
 }
 
-/// Why a budget never lets a pod go. Budgets that Berth keeps have the limits of Berth's own.
-pub(super) fn limit(resource: Resource, budget: &Value, surging: &[Value]) -> Option<String> {
-    let is_kept = controller(budget).is_some_and(|owner| {
-        text(owner, "/apiVersion").starts_with(berth_api::names::POLICY_GROUP)
-    });
-    if is_kept {
-        return None;
-    }
-    let never = budget_limit::never(resource, budget, surging);
-    let native = || {
-        let budget = serde_json::from_str::<NativeBudget>(&budget.to_string()).ok();
-        let budget = budget.filter(|_| resource == POD_DISRUPTION_BUDGETS)?;
-        Some(format!("it {}", budget.uncounted()?))
+/// Whether Berth keeps a budget, which has the limit of one of Berth's own.
+pub(super) fn is_kept(budget: &Value) -> bool {
+    controller(budget)
+        .is_some_and(|owner| text(owner, "/apiVersion").starts_with(berth_api::names::POLICY_GROUP))
+}
+
+fn natives(budgets: &[Value]) -> Vec<NativeBudget> {
+    let natives = budgets
+        .iter()
+        .map(|budget| serde_json::from_str(&budget.to_string()));
+    natives.filter_map(Result::ok).collect()
+}
+
+/// Why one of Berth's budgets never lets a pod go.
+async fn own_limit(
+    context: &Context<'_>,
+    (resource, budget): (Resource, &Value),
+    surging: &[Value],
+) -> Option<String> {
+    budget_limit::never(resource, budget, &[], None)?;
+    // Without the rights, where replacements may run is not known.
+    let of = async |resource: Resource| {
+        let namespace = if resource.namespaced {
+            namespace(budget)
+        } else {
+            ""
+        };
+        context
+            .list_in(resource, namespace)
+            .await
+            .unwrap_or_default()
     };
-    never.or_else(native)
+    let (pods, nodes) = (of(PODS).await, of(NODES).await);
+    let pods: Vec<_> = pods.iter().filter(|pod| has(budget, pod)).collect();
+    let has_claims = pods.iter().any(|pod| has_claims(pod));
+    let (claims, volumes) = match has_claims {
+        true => (of(CLAIMS).await, of(VOLUMES).await),
+        false => (Rc::default(), Rc::default()),
+    };
+    let pending = no_other_node(&pods, &nodes, &claims, &volumes);
+    budget_limit::never(resource, budget, surging, pending.as_deref())
+}
+
+/// Why one of Kubernetes' own budgets never lets a pod go. Pods are read only if they decide.
+async fn native_limit(
+    context: &Context<'_>,
+    budget: &Value,
+    natives: &[NativeBudget],
+    refused: &mut Option<String>,
+) -> Option<String> {
+    let of = namespace(budget);
+    let beside = natives.iter().filter(|one| *one.metadata.namespace == *of);
+    let beside: Vec<_> = beside.cloned().collect();
+    let is_failed = |one: &NativeBudget| one.status.sync_failure.is_some();
+    let mut pods = Rc::default();
+    if beside.len() > 1 || beside.iter().any(is_failed) {
+        match context.list_in(PODS, of).await {
+            Ok(all) => pods = all,
+            Err(Unread::Forbidden(why) | Unread::Failed(why)) => *refused = Some(why),
+        }
+    }
+    judge_native(budget, &beside, &pods)
+}
+
+/// Why one of Kubernetes' own budgets never lets a pod go, by all budgets and pods beside it.
+pub(super) fn judge_native(
+    budget: &Value,
+    beside: &[NativeBudget],
+    pods: &[Value],
+) -> Option<String> {
+    let typed = beside
+        .iter()
+        .find(|one| *one.metadata.name == *name(budget));
+    let uncounted = |typed| {
+        let pods = budget_limit::number_of_pods(typed, pods);
+        Some(format!("it {}", budget_limit::uncounted(typed, pods)?))
+    };
+    typed
+        .and_then(uncounted)
+        .or_else(|| budget_limit::never(POD_DISRUPTION_BUDGETS, budget, &[], None))
+        .or_else(|| budget_limit::doubled(typed?, beside, pods))
 }
 
 async fn sidecars(context: &Context<'_>) -> Found {

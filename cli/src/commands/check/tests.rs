@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
 use berth_api::kinds::{CLONE_SET, IMAGE_PULL_JOB, KINDS};
-use berth_workload::objects::resource::POD_DISRUPTION_BUDGETS;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use super::daemon::{judge_daemons, judge_runtimes};
 use super::definitions::{judge_served, judge_stored};
 use super::kubernetes::{judge_apiserver, judge_kubelets, minor};
 use super::namespace::{judge_pod_security, judge_quotas};
-use super::objects::{judge, judge_read, lacking, limit, with_condition};
+use super::objects::{is_kept, judge, judge_native, judge_read, lacking, with_condition};
 use super::openkruise::{
     judge_gates, judge_helm, judge_manager, judge_no_definitions, judge_no_manager,
     judge_no_webhooks,
@@ -696,17 +695,48 @@ fn sidecar_sets_without_pods_are_in_order() {
 
 #[test]
 fn limits_of_kept_budgets_are_not_judged() {
-    let budget = |owner: &str| {
-        json!({"metadata": {"name": "web", "namespace": "d", "ownerReferences": [
-            {"apiVersion": owner, "kind": "K", "name": "web", "controller": true}]}, "spec": {"maxUnavailable": 0}})
+    for (owner, expected) in [("policy.kruise.io/v1alpha1", true), ("apps/v1", false)] {
+        let budget = json!({"metadata": {"ownerReferences": [
+            {"apiVersion": owner, "kind": "K", "name": "web", "controller": true}]}});
+        assert_eq!(is_kept(&budget), expected, "{owner}");
+    }
+}
+
+#[test]
+fn native_budgets_that_let_no_pod_go_are_found() {
+    let budget = |name: &str, most: i64, reason: &str| {
+        json!({
+            "metadata": {"name": name, "namespace": "d"},
+            "spec": {"maxUnavailable": most, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"conditions": [{
+                "type": "DisruptionAllowed", "status": "False", "reason": reason, "message": "no scale"}]},
+        })
     };
-    let judged = |owner| limit(POD_DISRUPTION_BUDGETS, &budget(owner), &[]);
-    assert_eq!(judged("policy.kruise.io/v1alpha1"), None);
-    assert!(judged("apps/v1").is_some());
-    let mut failed = budget("apps/v1");
-    failed["spec"]["maxUnavailable"] = json!(1);
-    failed["status"]["conditions"] =
-        json!([{"type": "DisruptionAllowed", "reason": "SyncFailed", "message": "no scale"}]);
-    let why = limit(POD_DISRUPTION_BUDGETS, &failed, &[]).unwrap();
-    assert!(why.contains("(SyncFailed): no scale"), "{why}");
+    let pods = [json!({"metadata": {"name": "a", "namespace": "d", "labels": {"app": "web"}}})];
+    let (open, other) = (budget("web", 1, "x"), budget("other", 1, "x"));
+    let cases = [
+        (vec![open.clone()], None),
+        (
+            vec![budget("web", 0, "x")],
+            Some("spec.maxUnavailable is 0"),
+        ),
+        (
+            vec![budget("web", 0, "SyncFailed")],
+            Some("(SyncFailed): no scale; set spec.minAvailable to 0"),
+        ),
+        (
+            vec![open, other],
+            Some("PodDisruptionBudget other holds them, too"),
+        ),
+    ];
+    for (all, expected) in cases {
+        let typed: Vec<_> = all
+            .iter()
+            .map(|one| serde_json::from_value(one.clone()).unwrap())
+            .collect();
+        let why = judge_native(&all[0], &typed, &pods);
+        assert_eq!(why.is_some(), expected.is_some(), "{why:?}");
+        let why = why.unwrap_or_default();
+        assert!(why.contains(expected.unwrap_or_default()), "{why}");
+    }
 }

@@ -24,6 +24,33 @@ pub(super) struct Places {
 }
 
 impl Places {
+    /// Of the nodes, PersistentVolumeClaims and PersistentVolumes of a cluster.
+    ///
+    /// # Errors
+    /// A node cannot be read.
+    pub(super) fn of(
+        nodes: &[Value],
+        claims: Vec<Value>,
+        volumes: Vec<Value>,
+    ) -> anyhow::Result<Self> {
+        let nodes: Result<_, _> = nodes
+            .iter()
+            .map(|node| serde_json::from_str(&node.to_string()))
+            .collect();
+        Ok(Self {
+            nodes: nodes?,
+            claims,
+            volumes,
+            daemons: Vec::new(),
+        })
+    }
+
+    /// Why no pod of some has another node; `None` if one does, or if there is none.
+    pub(super) fn all_pending(&self, pods: &[&Value]) -> Option<String> {
+        let why: Option<Vec<_>> = pods.iter().map(|pod| self.pending(pod)).collect();
+        why?.into_iter().next()
+    }
+
     /// Why the replacement of a pod would be Pending: no node but the pod's own takes it by labels,
     /// affinity, taints and volumes. `None` if a node does, or if that is not known.
     pub(super) fn pending(&self, pod: &Value) -> Option<String> {
@@ -103,7 +130,7 @@ pub(super) fn is_of_daemons(pod: &Value) -> bool {
 }
 
 /// Whether a pod uses claims.
-pub(super) fn has_claims(pod: &Value) -> bool {
+pub(crate) fn has_claims(pod: &Value) -> bool {
     items(pod, "/spec/volumes").any(|volume| volume.get("persistentVolumeClaim").is_some())
 }
 

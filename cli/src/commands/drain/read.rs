@@ -15,13 +15,15 @@ use serde_json::Value;
 
 use super::places::{self, Places};
 use super::rounds::{Budget, Decision};
+use crate::budget_limit::number_of_pods;
 use crate::exit::{is_forbidden, sentence};
 use crate::objects::{condition, name, namespace, number, text};
 use crate::session::Session;
 
 /// Pods of one page of a list.
 const PAGE: u32 = 500;
-const VOLUMES: Resource =
+/// PersistentVolumes.
+pub(crate) const VOLUMES: Resource =
     Resource::new("", "v1", "persistentvolumes", "PersistentVolume").cluster_scoped();
 
 /// The pods of nodes, and all budgets.
@@ -78,8 +80,14 @@ impl<'a> State<'a> {
             }
         }
         for one in state.widest(POD_DISRUPTION_BUDGETS, None).await? {
-            let native: NativeBudget = serde_json::from_str(&one.to_string())
+            let mut native: NativeBudget = serde_json::from_str(&one.to_string())
                 .with_context(|| format!("PodDisruptionBudget {} cannot be read", name(&one)))?;
+            // Kubernetes has no number of pods that it cannot count.
+            if native.status.sync_failure.is_some() {
+                let pods = session.list_if_allowed(PODS, namespace(&one), "").await?;
+                let pods = number_of_pods(&native, &pods.unwrap_or_default());
+                native.status.expected_pods = i32::try_from(pods).unwrap_or(0);
+            }
             state.natives.push((state.budgets.len(), native));
             state.budgets.push(own_budget(&one, "pdb"));
         }
@@ -90,11 +98,8 @@ impl<'a> State<'a> {
     /// Reads all nodes, and the DaemonSets, claims and volumes of pods that have some.
     async fn read_places(&mut self) -> anyhow::Result<()> {
         let has_claims = self.pods.values().flatten().any(places::has_claims);
-        for node in self.all(NODES, "where replacements may run").await? {
-            self.places
-                .nodes
-                .push(serde_json::from_str(&node.to_string())?);
-        }
+        let nodes = self.all(NODES, "where replacements may run").await?;
+        self.places = Places::of(&nodes, Vec::new(), Vec::new())?;
         if self.pods.values().flatten().any(places::is_of_daemons) {
             self.places.daemons = self.widest(DAEMON_SETS, None).await?;
         }

@@ -1,20 +1,23 @@
-//! What a drain of a node would get, pod by pod, and after how many rounds the node is empty.
+//! What the first round of a drain of a node would get, pod by pod.
 
 use berth_api::names::annotation::MIRROR_POD;
 use berth_workload::budget::native::{self, NativeBudget, review_evictions};
-use berth_workload::objects::pod::Pod;
+use berth_workload::objects::pod::{Metadata, Pod};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::places::Places;
+use crate::budget_limit;
 use crate::objects::{controller, items, name, namespace, text};
 
 /// The beginning of the decisions of `berth_controller::plugin` that refuse an eviction.
-const REFUSED: &str = "would be refused: ";
+pub(super) const REFUSED: &str = "would be refused: ";
 /// The beginning of the decisions on pods that a drain leaves.
 const LEFT: &str = "would be left where it is: ";
 /// Part of the decisions on pods that use nothing of their budget.
 const FREE: &str = "and take nothing: ";
+/// The decisions on pods that are away from their budget already.
+const AWAY: [&str; 2] = ["it is not available", "it was allowed to go already"];
 /// Part of the refusals that bring a replacement.
 pub(super) const REPLACED: &str = "replacement first: ";
 
@@ -73,6 +76,33 @@ pub(super) struct Row {
     /// The indexes of the budgets that count the pod.
     #[serde(skip)]
     pub(super) budgets: Vec<usize>,
+    /// The indexes of the budgets from which the pod is away already.
+    #[serde(skip)]
+    pub(super) away: Vec<usize>,
+    /// Whether two of Kubernetes' own budgets hold the pod, so that the apiserver never evicts it.
+    #[serde(skip)]
+    pub(super) is_doubled: bool,
+}
+
+/// The answer of all budgets on a pod.
+struct Budgeted {
+    answer: Answer,
+    message: String,
+    budgets: Vec<usize>,
+    away: Vec<usize>,
+    is_doubled: bool,
+}
+
+impl Budgeted {
+    fn none(answer: Answer, message: String) -> Self {
+        Self {
+            answer,
+            message,
+            budgets: Vec::new(),
+            away: Vec::new(),
+            is_doubled: false,
+        }
+    }
 }
 
 impl Row {
@@ -87,15 +117,6 @@ impl Row {
         }
         sentence
     }
-}
-
-/// When a node is empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Rounds {
-    /// After so many rounds, if replacements become ready.
-    Empty(i64),
-    /// Never, as long as this message is true.
-    Never(String),
 }
 
 /// The pods of a node in the order of a drain, each with its answer. `natives` has Kubernetes' own
@@ -120,11 +141,17 @@ fn row(
     natives: &mut [(usize, NativeBudget)],
     places: &Places,
 ) -> Row {
-    let (answer, message, budgets) = match unevicted(pod) {
-        Some(why) => (Answer::Stays, format!("stays: {why}"), Vec::new()),
+    let Budgeted {
+        answer,
+        message,
+        budgets,
+        away,
+        is_doubled,
+    } = match unevicted(pod) {
+        Some(why) => Budgeted::none(Answer::Stays, format!("stays: {why}")),
         None if is_going(pod) => {
             let why = "would go: it has ended, or is on its way out";
-            (Answer::Goes, why.to_owned(), Vec::new())
+            Budgeted::none(Answer::Goes, why.to_owned())
         }
         None => by_budgets(pod, decisions, natives),
     };
@@ -160,70 +187,82 @@ fn row(
         returns,
         pending,
         budgets,
+        away,
+        is_doubled,
     }
 }
 
-/// The answer of the budgets, its sentence, and the indexes of the budgets that count the pod.
 fn by_budgets(
     pod: &Value,
     decisions: &[Decision],
     natives: &mut [(usize, NativeBudget)],
-) -> (Answer, String, Vec<usize>) {
+) -> Budgeted {
     let own: Vec<_> = decisions
         .iter()
         .filter(|one| one.namespace == namespace(pod) && one.pod == name(pod))
         .collect();
-    let (refusal, native_holds) = by_natives(pod, natives);
-    let counting = own.iter().filter(|one| !one.words.contains(FREE));
-    let native_budgets = native_holds.iter().map(|at| natives[*at].0);
-    let budgets = counting
-        .map(|one| one.budget)
-        .chain(native_budgets)
-        .collect();
-    if let Some(refused) = own.iter().find(|one| one.words.starts_with(REFUSED)) {
-        return (Answer::Waits, refused.words.clone(), budgets);
-    }
-    if let Some(left) = own.iter().find(|one| one.words.starts_with(LEFT)) {
-        return (Answer::Stays, left.words.clone(), Vec::new());
-    }
-    if let Some(refused) = refusal {
-        return (Answer::Waits, format!("{REFUSED}{refused}"), budgets);
-    }
-    if let Ok(typed) = typed(pod) {
-        native_holds
-            .iter()
-            .for_each(|at| natives[*at].1.take(&typed));
-    }
-    let words = own.first().map_or("would go", |one| one.words.as_str());
-    (Answer::Goes, words.to_owned(), budgets)
-}
-
-fn typed(pod: &Value) -> Result<Pod, serde_json::Error> {
-    serde_json::from_str(&pod.to_string())
-}
-
-/// The refusal of Kubernetes' own budgets, and the indexes of those that count the pod.
-fn by_natives(pod: &Value, natives: &[(usize, NativeBudget)]) -> (Option<String>, Vec<usize>) {
-    let Ok(pod) = typed(pod) else {
-        return (Some("the pod cannot be read".to_owned()), Vec::new());
+    let Ok(typed) = serde_json::from_str::<Pod>(&pod.to_string()) else {
+        let why = format!("{REFUSED}the pod cannot be read");
+        return Budgeted::none(Answer::Waits, why);
     };
-    let of_namespace =
-        |native: &NativeBudget| *native.metadata.namespace == *pod.metadata.namespace;
     let holding: Vec<_> = natives
         .iter()
         .enumerate()
-        .filter(|(_, (_, native))| of_namespace(native) && native.selects(&pod.metadata))
+        .filter(|(_, (_, native))| {
+            *native.metadata.namespace == *typed.metadata.namespace
+                && native.selects(&typed.metadata)
+        })
+        .map(|(at, _)| at)
         .collect();
-    let beside: Vec<_> = holding
-        .iter()
-        .map(|(_, (_, native))| native.clone())
-        .collect();
-    let refused = native::refused(&pod, &beside).map(|refused| refused.message);
-    let counts = holding
-        .iter()
-        .filter(|_| review_evictions(&pod))
-        .map(|(at, _)| *at);
-    (refused, counts.collect())
+    let beside: Vec<_> = holding.iter().map(|at| natives[*at].1.clone()).collect();
+    let refusal = native::refused(&typed, &beside).map(|refused| match &*beside {
+        [one] => uncounted(one).unwrap_or(refused.message),
+        _ => refused.message,
+    });
+    let of_natives = || holding.iter().map(|at| natives[*at].0);
+    let of_own = |is: fn(&str) -> bool| {
+        let found = own.iter().filter(move |one| is(&one.words));
+        found.map(|one| one.budget)
+    };
+    let is_reviewed = review_evictions(&typed);
+    let mut found = Budgeted {
+        budgets: of_own(|words| !words.contains(FREE))
+            .chain(of_natives().filter(|_| is_reviewed))
+            .collect(),
+        away: of_own(|words| AWAY.iter().any(|away| words.ends_with(away)))
+            .chain(of_natives().filter(|_| !is_reviewed))
+            .collect(),
+        is_doubled: is_reviewed && holding.len() > 1,
+        ..Budgeted::none(Answer::Waits, String::new())
+    };
+    let refused = own.iter().find(|one| one.words.starts_with(REFUSED));
+    let refusal = refusal.map(|why| format!("{REFUSED}{why}"));
+    if let Some(why) = refusal.clone().filter(|_| found.is_doubled) {
+        found.message = why;
+    } else if let Some(refused) = refused {
+        found.message.clone_from(&refused.words);
+    } else if let Some(left) = own.iter().find(|one| one.words.starts_with(LEFT)) {
+        return Budgeted::none(Answer::Stays, left.words.clone());
+    } else if let Some(why) = refusal {
+        found.message = why;
+    } else {
+        for at in holding {
+            natives[at].1.take(&typed);
+        }
+        let words = own.first().map_or("would go", |one| one.words.as_str());
+        (found.answer, found.message) = (Answer::Goes, words.to_owned());
+    }
+    found
+}
+
+/// Why Kubernetes cannot count the pods of a budget.
+fn uncounted(budget: &NativeBudget) -> Option<String> {
+    let pods = usize::try_from(budget.status.expected_pods).unwrap_or(0);
+    let why = budget_limit::uncounted(budget, pods)?;
+    let Metadata {
+        namespace, name, ..
+    } = &budget.metadata;
+    Some(format!("PodDisruptionBudget {namespace}/{name} {why}"))
 }
 
 fn unevicted(pod: &Value) -> Option<&'static str> {
@@ -272,86 +311,4 @@ fn flags(pod: &Value) -> Vec<&'static str> {
         flags.push("--delete-emptydir-data");
     }
     flags
-}
-
-/// When the node is empty. In each round, a budget lets go as many pods as may be away. These are
-/// the replacements of the previous round that have a node, because they are ready by then.
-pub(super) fn rounds(rows: &[Row], budgets: &[Budget]) -> Rounds {
-    let never = rows
-        .iter()
-        .find_map(|row| Some((row, never(row, rows, budgets)?)));
-    if let Some((row, message)) = never {
-        return Rounds::Never(format!("{}/{}: {message}", row.namespace, row.pod));
-    }
-    let (mut most, is_replaced) = (0, |row: &Row| row.message.contains(REPLACED));
-    for (at, budget) in budgets.iter().enumerate() {
-        let counted = rows.iter().filter(|row| row.budgets.contains(&at));
-        let counted: Vec<_> = counted.filter(|row| !is_replaced(row)).collect();
-        match rounds_of(budget, &counted) {
-            Ok(rounds) => most = rounds.max(most),
-            Err((row, away)) => {
-                return Rounds::Never(format!(
-                    "{}/{}: {} waits for the replacement of {}/{}, which would be Pending",
-                    row.namespace, row.pod, budget.name, away.namespace, away.pod
-                ));
-            }
-        }
-    }
-    let any = rows.iter().any(|row| row.answer == Answer::Goes);
-    let fewest = if rows.iter().any(is_replaced) {
-        2
-    } else {
-        i64::from(any)
-    };
-    Rounds::Empty(most.max(fewest))
-}
-
-/// Why the eviction of a pod is refused in each round.
-fn never(row: &Row, rows: &[Row], budgets: &[Budget]) -> Option<String> {
-    if row.answer != Answer::Waits {
-        return None;
-    }
-    if row.message.contains(REPLACED) {
-        let why = row.pending.as_ref()?;
-        return Some(format!("its replacement would be Pending: {why}"));
-    }
-    let gone = |at: usize| {
-        let goes = |one: &&Row| one.answer == Answer::Goes && one.budgets.contains(&at);
-        rows.iter().filter(goes).count() as i64
-    };
-    let held = |at: &usize| budgets.get(*at);
-    let is_passing =
-        |at: &usize| held(at).is_some_and(|budget| budget.most > 0 && gone(*at) >= budget.allowed);
-    let holding = || row.budgets.iter().filter_map(held);
-    let none_ever = holding().any(|budget| budget.most <= 0);
-    (none_ever || !row.budgets.iter().any(is_passing)).then(|| {
-        let message = row.message.strip_prefix(REFUSED).unwrap_or(&row.message);
-        message.to_owned()
-    })
-}
-
-/// The rounds after which the pods of a budget are gone; otherwise a pod that never goes, and one
-/// whose replacement it waits for.
-fn rounds_of<'a>(budget: &Budget, pods: &[&'a Row]) -> Result<i64, (&'a Row, &'a Row)> {
-    let goes = |row: &&&Row| row.answer == Answer::Goes;
-    let mut rounds = i64::from(!pods.is_empty());
-    let mut away: Vec<_> = pods.iter().filter(goes).filter(has_no_place).collect();
-    let mut waiting = pods
-        .iter()
-        .filter(|row| row.answer == Answer::Waits)
-        .peekable();
-    while let Some(next) = waiting.peek() {
-        let may = budget.most.max(1) - away.len() as i64;
-        if let (..1, Some(first)) = (may, away.first()) {
-            return Err((next, first));
-        }
-        let round = waiting.by_ref().take(usize::try_from(may).unwrap_or(1));
-        away.extend(round.filter(has_no_place));
-        rounds += 1;
-    }
-    Ok(rounds)
-}
-
-fn has_no_place(row: &&&Row) -> bool {
-    row.pending.is_some()
 }

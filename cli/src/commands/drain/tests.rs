@@ -2,10 +2,11 @@ use berth_workload::budget::drain::EvictionDecision;
 use berth_workload::budget::native::NativeBudget;
 use serde_json::{Value, json};
 
+use super::end::{Rounds, rounds};
 use super::places::Places;
 use super::read::own_budget;
-use super::rounds::{Answer, Budget, Decision, Rounds, Row, rounds};
-use super::words::{first_round, last_round, remains};
+use super::rounds::{Answer, Budget, Decision, Row};
+use super::words::{drainable, first_round, last_round, remains};
 
 fn rows(pods: &[Value], decisions: &[Decision], natives: &[(usize, NativeBudget)]) -> Vec<Row> {
     super::rounds::rows(pods, decisions, natives, &Places::default())
@@ -165,6 +166,8 @@ fn row_of(name: &str, answer: Answer, message: &str, budgets: &[usize]) -> Row {
         returns: false,
         pending: None,
         budgets: budgets.to_vec(),
+        away: Vec::new(),
+        is_doubled: false,
     }
 }
 
@@ -181,7 +184,7 @@ fn rounds_follow_the_slowest_budget() {
             &[0],
         )
     };
-    let never = Rounds::Never("d/b: used up".to_owned());
+    let never = Rounds::Never(vec!["d/b: used up".to_owned()]);
     let cases = [
         (vec![], budget("b", 1, 1), Rounds::Empty(0)),
         (vec![free(), free()], budget("b", 1, 1), Rounds::Empty(1)),
@@ -208,11 +211,14 @@ fn rounds_follow_the_slowest_budget() {
 
 #[test]
 fn refusal_without_a_budget_never_ends() {
-    let held = row_of("a", Answer::Waits, "would be refused: label hold", &[]);
-    assert_eq!(
-        rounds(&[held], &[]),
-        Rounds::Never("d/a: label hold".to_owned())
-    );
+    for message in ["label hold", "label hold; try again when it is gone"] {
+        let message = format!("would be refused: {message}");
+        let held = row_of("a", Answer::Waits, &message, &[]);
+        assert_eq!(
+            rounds(&[held], &[]),
+            Rounds::Never(vec!["d/a: label hold".to_owned()])
+        );
+    }
 }
 
 #[test]
@@ -237,7 +243,10 @@ fn sentences_name_budgets_and_numbers() {
         "1st round: 1 pod goes; 2 wait for pub d/web until replacements are ready; 1 waits for a replacement; 2 stay, held by dpdb d/db"
     );
     let end = last_round("n", &rounds(&rows, &budgets), &rows);
-    assert_eq!(end, "n is never empty as long as this stays so: d/f: x");
+    assert_eq!(
+        end,
+        "n is never empty as long as this stays so: d/f: x; d/g: x"
+    );
     let end = last_round("n", &rounds(&rows[..5], &budgets), &rows[..5]);
     assert!(end.starts_with("n is empty after 3 rounds"), "{end}");
 }
@@ -256,38 +265,135 @@ fn pods_without_another_node_end_the_rounds() {
         row.pending = Some("pinned".to_owned());
         row
     };
+    let unavailable = |mut row: Row| {
+        row.away = std::mem::take(&mut row.budgets);
+        row
+    };
     let goes = |name| row_of(name, Answer::Goes, "would go", &[0]);
     let waits = |name| row_of(name, Answer::Waits, "would be refused: used up", &[0]);
     let first = "would be refused: replacement first: x";
-    let never = |pod: &str, away: &str| {
-        Rounds::Never(format!(
-            "d/{pod}: b waits for the replacement of d/{away}, which would be Pending"
-        ))
+    let never = |pods: &[&str], away: &str| {
+        let causes = pods.iter().map(|pod| {
+            format!("d/{pod}: b waits for the replacement of d/{away}, which would be Pending")
+        });
+        Rounds::Never(causes.collect())
     };
     let cases = [
-        (vec![pinned(goes("a"))], 1, Rounds::Empty(1)),
-        (vec![goes("a"), pinned(waits("b"))], 1, Rounds::Empty(2)),
-        (vec![pinned(goes("a")), waits("b")], 1, never("b", "a")),
+        (vec![pinned(goes("a"))], (1, 1), Rounds::Empty(1)),
+        (
+            vec![goes("a"), pinned(waits("b"))],
+            (1, 1),
+            Rounds::Empty(2),
+        ),
+        (
+            vec![pinned(goes("a")), waits("b"), waits("c")],
+            (1, 1),
+            never(&["b", "c"], "a"),
+        ),
         // One of two places stays free.
         (
             vec![pinned(goes("a")), goes("b"), waits("c"), waits("d")],
-            2,
+            (2, 2),
             Rounds::Empty(3),
         ),
         (
             vec![goes("a"), pinned(waits("b")), waits("c")],
-            1,
-            never("c", "b"),
+            (1, 1),
+            never(&["c"], "b"),
+        ),
+        // The unavailable pod goes first, and takes nothing.
+        (
+            vec![unavailable(pinned(goes("a"))), waits("b")],
+            (0, 1),
+            never(&["b"], "a"),
+        ),
+        (
+            vec![unavailable(goes("a")), waits("b")],
+            (0, 1),
+            Rounds::Empty(2),
+        ),
+        // A third pod is away elsewhere, and no replacement becomes ready.
+        (
+            vec![unavailable(pinned(goes("a"))), waits("b")],
+            (0, 2),
+            never(&["b"], "a"),
         ),
         (
             vec![pinned(row_of("a", Answer::Waits, first, &[0]))],
-            1,
-            Rounds::Never("d/a: its replacement would be Pending: pinned".to_owned()),
+            (1, 1),
+            Rounds::Never(vec![
+                "d/a: its replacement would be Pending: pinned".to_owned(),
+            ]),
         ),
     ];
-    for (rows, most, expected) in cases {
-        let found = rounds(&rows, &[budget("b", most, most)]);
+    for (rows, (allowed, most), expected) in cases {
+        let found = rounds(&rows, &[budget("b", allowed, most)]);
         assert_eq!(found, expected, "{rows:?} {most}");
+        let is_done = matches!(found, Rounds::Empty(_)) && remains(&rows).is_empty();
+        let says_yes = drainable(&found, &rows).starts_with("yes");
+        assert_eq!(says_yes, is_done, "{rows:?} {most}");
+    }
+}
+
+#[test]
+fn pods_that_are_away_already_are_known() {
+    let pending = json!({"/status": {"phase": "Pending"}});
+    let free = |why: &str| EvictionDecision::AllowedFree(why.to_owned());
+    let cases = [
+        (free("it is not available"), json!({}), vec![0]),
+        (free("it was allowed to go already"), json!({}), vec![0]),
+        (free("no pod must stay"), json!({}), vec![]),
+        (EvictionDecision::Allowed { left: 0 }, json!({}), vec![]),
+        (free("no pod must stay"), pending, vec![4]),
+    ];
+    for (found, change, away) in cases {
+        let rows = rows(
+            &[pod("a", change)],
+            &[decision("a", &found)],
+            &[(4, native(0))],
+        );
+        assert_eq!(rows[0].away, away, "{found:?}");
+    }
+}
+
+#[test]
+fn pods_of_two_native_budgets_never_go() {
+    let mut other = native(1);
+    other.metadata.name = "all".into();
+    let natives = [(0, native(1)), (1, other)];
+    let budgets = [budget("pdb d/web", 1, 1), budget("pdb d/all", 1, 1)];
+    let cases = [
+        (json!({}), &natives[..1], false),
+        (json!({}), &natives, true),
+        (json!({"/status": {"phase": "Pending"}}), &natives, false),
+    ];
+    for (change, natives, is_never) in cases {
+        let rows = rows(&[pod("a", change)], &[], natives);
+        let rounds = rounds(&rows, &budgets);
+        assert_eq!(matches!(rounds, Rounds::Never(_)), is_never, "{rows:?}");
+        if is_never {
+            assert_eq!(
+                first_round(&rows, &budgets),
+                "1st round: 0 pods go; 1 stays, held by two PodDisruptionBudgets"
+            );
+            let answer = drainable(&rounds, &rows);
+            let expected = "no: d/a: pdb d/web and pdb d/all hold it";
+            assert!(answer.starts_with(expected), "{answer}");
+        }
+    }
+}
+
+#[test]
+fn sentence_names_three_causes() {
+    let causes = |number: usize| (0..number).map(|at| format!("d/{at}: x")).collect();
+    let cases = [
+        (1, "no: d/0: x"),
+        (3, "no: d/0: x; d/1: x; d/2: x"),
+        (5, "no: d/0: x; d/1: x; d/2: x; and 2 more"),
+    ];
+    for (number, expected) in cases {
+        let rounds = Rounds::Never(causes(number));
+        assert_eq!(drainable(&rounds, &[]), expected);
     }
 }
 
@@ -374,7 +480,7 @@ fn failed_count_of_a_native_budget_is_named() {
                 json!({"selector": selector, "maxUnavailable": 1}),
                 "SyncFailed",
             ),
-            format!("{failed}set spec.minAvailable to a number"),
+            format!("{failed}set spec.minAvailable to 2 in place of spec.maxUnavailable"),
             0,
         ),
         (

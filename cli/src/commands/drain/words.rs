@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::rounds::{Answer, Budget, REPLACED, Rounds, Row};
+use super::end::Rounds;
+use super::rounds::{Answer, Budget, REPLACED, Row};
 
 /// Most pods that a sentence names.
 const NAMED: usize = 5;
+/// Most causes that a sentence names.
+const CAUSES: usize = 3;
 
 /// The sentence on the first round.
 pub(super) fn first_round(rows: &[Row], budgets: &[Budget]) -> String {
@@ -31,6 +34,7 @@ pub(super) fn first_round(rows: &[Row], budgets: &[Budget]) -> String {
         let by = row.budgets.iter().find(is_used_up).or(row.budgets.first());
         let by = by.and_then(|at| budgets.get(*at));
         let state = match by {
+            _ if row.is_doubled => "stays, held by two PodDisruptionBudgets".to_owned(),
             _ if row.message.contains(REPLACED) => "waits for a replacement".to_owned(),
             Some(budget) if budget.most > 0 => {
                 format!("waits for {} until replacements are ready", budget.name)
@@ -75,51 +79,79 @@ pub(super) fn last_round(node: &str, rounds: &Rounds, rows: &[Row]) -> String {
         Rounds::Empty(rounds) => format!(
             "{node} is empty after {rounds} rounds, if the replacements of each round become ready elsewhere{except}"
         ),
-        Rounds::Never(message) => {
-            format!("{node} is never empty as long as this stays so: {message}")
+        Rounds::Never(causes) => {
+            let causes = listed(causes);
+            format!("{node} is never empty as long as this stays so: {causes}")
         }
+    }
+}
+
+/// The first causes, and how many more there are.
+fn listed(causes: &[String]) -> String {
+    let first: Vec<_> = causes.iter().take(CAUSES).map(String::as_str).collect();
+    let first = first.join("; ");
+    match causes.len().saturating_sub(CAUSES) {
+        0 => first,
+        more => format!("{first}; and {more} more"),
+    }
+}
+
+/// Whether a drain of the node ends with an empty node and without Pending pods; otherwise why not.
+pub(super) fn drainable(rounds: &Rounds, rows: &[Row]) -> String {
+    match (rounds, pending(rows)) {
+        (Rounds::Never(causes), _) => format!("no: {}", listed(causes)),
+        (Rounds::Empty(_), Some(pending)) => format!("no: {pending}"),
+        (Rounds::Empty(0 | 1), None) => "yes".to_owned(),
+        (Rounds::Empty(rounds), None) => format!("yes, in {rounds} rounds"),
     }
 }
 
 /// The pods that stay, those that come back, and those whose replacements would be Pending, in a
 /// sentence each.
 pub(super) fn remains(rows: &[Row]) -> Vec<String> {
-    let of = |is: fn(&Row) -> bool| rows.iter().filter(|row| is(row)).collect::<Vec<_>>();
-    let all = [
+    let stays = sentence(
+        rows,
+        |row| row.answer == Answer::Stays,
+        ("1 pod stays", "pods stay"),
+    );
+    let returns = sentence(
+        rows,
+        |row| row.returns,
         (
-            of(|row| row.answer == Answer::Stays),
-            "1 pod stays",
-            "pods stay",
-        ),
-        (
-            of(|row| row.returns),
             "1 pod comes back, because its DaemonSet recreates it on the node",
             "pods come back, because their DaemonSets recreate them on the node",
         ),
-        (
-            of(is_pending),
-            "1 pod would be Pending, because no other node takes it",
-            "pods would be Pending, because no other node takes them",
-        ),
-    ];
-    let mut lines = Vec::new();
-    for (found, one, many) in all {
-        let mut named: Vec<_> = found
-            .iter()
-            .take(NAMED)
-            .map(|row| format!("{}/{}", row.namespace, row.pod))
-            .collect();
-        if found.len() > NAMED {
-            named.push(format!("{} more", found.len() - NAMED));
-        }
-        let named = named.join(", ");
-        lines.extend(match found.len() {
-            0 => None,
-            1 => Some(format!("{one}: {named}")),
-            some => Some(format!("{some} {many}: {named}")),
-        });
+    );
+    let all = [stays, returns, pending(rows)];
+    all.into_iter().flatten().collect()
+}
+
+/// The sentence on the pods whose replacements would be Pending.
+fn pending(rows: &[Row]) -> Option<String> {
+    let words = (
+        "1 pod would be Pending, because no other node takes it",
+        "pods would be Pending, because no other node takes them",
+    );
+    sentence(rows, is_pending, words)
+}
+
+/// A sentence in singular or plural that names some of the pods.
+fn sentence(rows: &[Row], is: fn(&Row) -> bool, (one, many): (&str, &str)) -> Option<String> {
+    let found: Vec<_> = rows.iter().filter(|row| is(row)).collect();
+    let mut named: Vec<_> = found
+        .iter()
+        .take(NAMED)
+        .map(|row| format!("{}/{}", row.namespace, row.pod))
+        .collect();
+    if found.len() > NAMED {
+        named.push(format!("{} more", found.len() - NAMED));
     }
-    lines
+    let named = named.join(", ");
+    match found.len() {
+        0 => None,
+        1 => Some(format!("{one}: {named}")),
+        some => Some(format!("{some} {many}: {named}")),
+    }
 }
 
 /// Whether the replacement of a pod that goes, now or later, has no node.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::archive::{ALL, Archive};
 use super::mask::{MASK, masked};
-use super::newest;
+use super::{newest, short_node};
 
 #[test]
 fn masked_objects_have_no_secret_values() {
@@ -120,4 +120,16 @@ fn archive_ends_at_its_bound_and_says_so() {
     }
     assert!(text.ends_with("c: no right\n"), "{text}");
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn node_has_labels_taints_and_conditions() {
+    let node = json!({
+        "metadata": {"name": "a", "labels": {"k": "v"}, "annotations": {"token": "s3cret"}},
+        "spec": {"unschedulable": true, "taints": [{"key": "t"}], "providerID": "x"},
+        "status": {"conditions": [{"type": "Ready"}], "images": []},
+    });
+    let expected = json!({"name": "a", "labels": {"k": "v"}, "taints": [{"key": "t"}],
+        "unschedulable": true, "conditions": [{"type": "Ready"}]});
+    assert_eq!(short_node(&node), expected);
 }

@@ -5,14 +5,21 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use berth_workload::budget::drain::{Remainder, drainable};
 use berth_workload::budget::native::NativeBudget;
-use berth_workload::objects::resource::{CLONE_SETS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS};
+use berth_workload::objects::resource::{
+    CLAIMS, CLONE_SETS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, Resource,
+};
 use serde_json::Value;
 
-use crate::budget_limit::{self, surges};
-use crate::commands::drain::natively;
+use crate::budget_limit::{self, has, number_of_pods, surges};
+use crate::commands::drain::{VOLUMES, has_claims, natively, no_other_node};
 use crate::kinds::NamedKind;
 use crate::objects::{controller, name, namespace, text};
 use crate::session::Session;
+
+/// The words on nodes of which a drain waits.
+const WAITS: &str = "a drain would have to wait for some of its pods";
+/// The words on the same nodes if the budget can never let a pod go.
+const NEVER: &str = "a drain would never end, because some of its pods can never go";
 
 /// The sentence on a budget that can never let a pod go; `None` for all other objects.
 ///
@@ -28,13 +35,37 @@ pub(super) async fn never(
         return Ok(None);
     }
     let budget = session.get(kind, name).await?;
+    let of =
+        |surging: &[Value], pending| budget_limit::never(kind.resource, &budget, surging, pending);
+    if of(&[], None).is_none() {
+        return Ok(None);
+    }
     let mut surging = Vec::new();
     for resource in [CLONE_SETS, DEPLOYMENTS] {
-        let listed = session.list_if_allowed(resource, &session.namespace, "");
-        let listed = listed.await?.unwrap_or_default();
+        let listed = known(session, resource).await?;
         surging.extend(listed.into_iter().filter(surges));
     }
-    Ok(budget_limit::never(kind.resource, &budget, &surging))
+    let pods = known(session, PODS).await?;
+    let pods: Vec<_> = pods.iter().filter(|pod| has(&budget, pod)).collect();
+    let nodes = known(session, NODES).await?;
+    let (mut claims, mut volumes) = (Vec::new(), Vec::new());
+    if pods.iter().any(|pod| has_claims(pod)) {
+        claims = known(session, CLAIMS).await?;
+        volumes = known(session, VOLUMES).await?;
+    }
+    let pending = no_other_node(&pods, &nodes, &claims, &volumes);
+    Ok(of(&surging, pending.as_deref()))
+}
+
+/// The objects of a kind in the command's namespace, or of the cluster; none without the right.
+async fn known(session: &Session, resource: Resource) -> anyhow::Result<Vec<Value>> {
+    let listed = session.list_if_allowed(resource, &session.namespace, "");
+    Ok(listed.await?.unwrap_or_default())
+}
+
+/// What the sentence on drains says of a budget that can never let a pod go.
+pub(super) fn without_waiting(sentence: &str) -> String {
+    sentence.replace(WAITS, NEVER)
 }
 
 /// The answer for one of Kubernetes' own budgets, line by line.
@@ -79,9 +110,14 @@ pub(super) fn native_lines(
         namespace(budget),
         name(budget)
     )];
-    lines.push(numbers(&typed));
-    let never = budget_limit::never(POD_DISRUPTION_BUDGETS, budget, &[]);
-    lines.extend(never.map(|why| format!("‼ {why}")));
+    let uncounted = budget_limit::uncounted(&typed, number_of_pods(&typed, pods));
+    let is_uncounted = uncounted.is_some();
+    lines.push(uncounted.map_or_else(|| numbers(&typed), |why| format!("Blocked: it {why}")));
+    let limit = budget_limit::never(POD_DISRUPTION_BUDGETS, budget, &[], None);
+    let doubled = budget_limit::doubled(&typed, &natives, pods);
+    let never: Vec<_> = limit.into_iter().chain(doubled).collect();
+    let is_never = is_uncounted || !never.is_empty();
+    lines.extend(never.into_iter().map(|why| format!("‼ {why}")));
     lines.extend(controller(budget).map(|owner| {
         let (kind, name) = (text(owner, "/kind"), text(owner, "/name"));
         format!(
@@ -111,7 +147,11 @@ pub(super) fn native_lines(
             lines.push("  no pod of the budget is on the node".to_owned());
         }
     }
-    lines.extend(drains(&by_node, &natives, node.is_some()));
+    let drains = drains(&by_node, &natives, node.is_some()).into_iter();
+    lines.extend(drains.map(|line| match is_never {
+        true => without_waiting(&line),
+        false => line,
+    }));
     lines.push("All budgets together: `kubectl berth drain NODE --dry-run`".to_owned());
     Ok(lines)
 }
@@ -158,9 +198,6 @@ fn drains(
 
 fn numbers(budget: &NativeBudget) -> String {
     let (spec, status) = (&budget.spec, &budget.status);
-    if let Some(uncounted) = budget.uncounted() {
-        return format!("Blocked: it {uncounted}");
-    }
     if status.observed_generation < budget.metadata.generation {
         return "Now: Kubernetes has not counted its pods yet since its last change".to_owned();
     }

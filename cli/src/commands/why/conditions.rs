@@ -7,6 +7,42 @@ use crate::objects::{items, name, namespace, number, text};
 /// The counts of a job in its status, in the order of the answer.
 const COUNTS: [&str; 5] = ["desired", "active", "completed", "succeeded", "failed"];
 
+/// Most pods of a node that the answer names.
+const NAMED: usize = 10;
+
+/// The answer for a node, of all pods, or why they cannot be read.
+pub(super) fn node(node: &Value, pods: &Result<Vec<Value>, String>) -> Vec<String> {
+    let mut lines = lines(node);
+    let own = name(node);
+    let cordoned = if node["spec"]["unschedulable"] == true {
+        format!("Cordoned: yes; `kubectl uncordon {own}` lets new pods come")
+    } else {
+        "Cordoned: no".to_owned()
+    };
+    let pods = match pods {
+        Ok(pods) => {
+            let pods = pods.iter().filter(|pod| text(pod, "/spec/nodeName") == own);
+            let all: Vec<_> = pods
+                .map(|pod| format!("{}/{}", namespace(pod), name(pod)))
+                .collect();
+            let mut named: Vec<_> = all.iter().take(NAMED).cloned().collect();
+            if let more @ 1.. = all.len().saturating_sub(NAMED) {
+                named.push(format!("{more} more"));
+            }
+            match all.len() {
+                0 => "Pods: none".to_owned(),
+                some => format!("Pods: {some}: {}", named.join(", ")),
+            }
+        }
+        Err(why) => format!("Pods: not known: {why}"),
+    };
+    lines.splice(1..1, [cordoned, pods]);
+    lines.push(format!(
+        "A drain: `kubectl berth drain {own} --dry-run` says more"
+    ));
+    lines
+}
+
 /// The status of an object, line by line.
 pub(super) fn lines(object: &Value) -> Vec<String> {
     let place = match namespace(object) {

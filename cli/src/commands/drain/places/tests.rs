@@ -83,3 +83,26 @@ fn pinned_pods_have_no_other_node() {
         assert_eq!(found.as_deref(), expected, "{spec}");
     }
 }
+
+#[test]
+fn pods_are_all_pending_if_each_is() {
+    let pinned = |name: &str| {
+        let mut pod = pod(json!({"nodeSelector": {"kubernetes.io/hostname": name}}));
+        pod["spec"]["nodeName"] = json!(name);
+        pod
+    };
+    let (one, other) = (pinned("n1"), pod(json!({})));
+    let places = Places {
+        nodes: vec![node("n1", json!({})), node("n2", json!({}))],
+        ..Places::default()
+    };
+    let cases = [
+        (vec![], false),
+        (vec![&one], true),
+        (vec![&one, &one], true),
+        (vec![&one, &other], false),
+    ];
+    for (pods, is_pending) in cases {
+        assert_eq!(places.all_pending(&pods).is_some(), is_pending);
+    }
+}

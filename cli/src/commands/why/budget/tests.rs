@@ -91,3 +91,34 @@ fn native_budget_names_what_blocks_it() {
         assert!(lines[at].starts_with(expected), "{lines:?}");
     }
 }
+
+#[test]
+fn budget_that_lets_no_pod_go_is_no_wait() {
+    let of = |pods: i64| json!({"observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": pods});
+    let closed = budget(&json!({"/spec/maxUnavailable": 0, "/status": of(1)}));
+    let full = budget(&json!({"/status": of(2)}));
+    let mut other = budget(&json!({}));
+    other["metadata"]["name"] = json!("other");
+    let cases = [
+        (
+            &full,
+            vec![full.clone()],
+            "Drains: of these, a drain would have to wait",
+        ),
+        (
+            &closed,
+            vec![closed.clone()],
+            "Drains: of these, a drain would never end",
+        ),
+        (
+            &full,
+            vec![full.clone(), other],
+            "Drains: of these, a drain would never end",
+        ),
+    ];
+    for (budget, all, expected) in cases {
+        let lines = native_lines(budget, &[pod("web-a", "n1", "web")], &all, None).unwrap();
+        let found = lines.iter().find(|line| line.starts_with("Drains: "));
+        assert!(found.unwrap().starts_with(expected), "{lines:?}");
+    }
+}

@@ -63,7 +63,7 @@ const DAY: [(&str, Says); 27] = [
     ),
     (
         "why clone/web -n default",
-        Refused("cannot list resource \"clonesets\""),
+        Refused("cannot get resource \"clonesets\""),
     ),
 ];
 

@@ -523,12 +523,12 @@ fn network_policies_allow_only_what_values_name() -> Result<()> {
     let apiserver =
         json!([{"ipBlock": {"cidr": "10.0.0.0/28"}}, {"ipBlock": {"cidr": "fd00::/64"}}]);
     let team = json!({"namespaceSelector": {"matchLabels": {"team": "metrics"}}});
-    let (of_replicas, of_daemons) = (json!([pods("controller"), team]), json!([team]));
+    let of_team = json!([team]);
     for (values, webhook, metrics, http) in [
         (vec![], &Value::Null, &Value::Null, &Value::Null),
         (vec![cidrs], &apiserver, &Value::Null, &Value::Null),
-        (vec![scrape], &Value::Null, &of_replicas, &of_daemons),
-        (vec![cidrs, scrape], &apiserver, &of_replicas, &of_daemons),
+        (vec![scrape], &Value::Null, &of_team, &of_team),
+        (vec![cidrs, scrape], &apiserver, &of_team, &of_team),
     ] {
         let expected = json!({
             "controller/webhook": webhook, "controller/grpc": [pods("daemon")], "controller/metrics": metrics, "daemon/http": http,

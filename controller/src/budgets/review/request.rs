@@ -57,24 +57,25 @@ impl PodBudgets {
             // has no effect.
             Err(invalid) => return Ok(Some(Err(format!("the review names no pod: {invalid}")))),
         };
-        let text = match client::get::<Box<RawValue>>(&self.parts.client, &path).await {
-            Ok(text) => text,
-            Err(Failed { code: 404, .. }) => {
-                self.catalog
-                    .missing
-                    .looked(&disruption.namespace, &disruption.pod, false);
-                return Ok(None);
-            }
-            Err(_) => return Err(NotYet("pods")),
-        };
+        let live = self.live(&path).await?;
         self.catalog
             .missing
-            .looked(&disruption.namespace, &disruption.pod, true);
+            .looked(&disruption.namespace, &disruption.pod, live.is_some());
+        let Some(text) = live else { return Ok(None) };
         let read = Pod::read(text.get()).map(Arc::new);
         let is_meant = read
             .as_ref()
             .is_ok_and(|pod| is_meant(&pod.metadata, disruption));
         Ok(Some(read).filter(|read| is_meant || read.is_err()))
+    }
+
+    /// A pod as the apiserver has it; `None` if there is none.
+    async fn live(&self, path: &str) -> Result<Option<Box<RawValue>>, NotYet> {
+        match client::get(&self.parts.client, path).await {
+            Ok(text) => Ok(Some(text)),
+            Err(Failed { code: 404, .. }) => Ok(None),
+            Err(_) => Err(NotYet("pods")),
+        }
     }
 
     /// The request in the form that ledgers use.
@@ -119,12 +120,8 @@ impl PodBudgets {
         ) else {
             return Ok(queued);
         };
-        let text = match client::get::<Box<RawValue>>(&self.parts.client, &path).await {
-            Ok(text) => text,
-            Err(failed) if failed.is_not_found() => return Ok(queued),
-            Err(_) => return Err(NotYet("pods")),
-        };
-        if let Ok(pod) = Pod::read(text.get())
+        if let Some(text) = self.live(&path).await?
+            && let Ok(pod) = Pod::read(text.get())
             && pod.metadata.uid == metadata.uid
         {
             queued.request.is_available = self.serves(stores, &pod).await?;
